@@ -51,11 +51,13 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
     let text = found.file()?;
     let name = args.out.display().to_string();
     // What is written has to be read again, whatever the measurements were.
-    let mut devices = Config::read()?.devices;
+    let known = Config::read()?.devices;
+    let mut devices = known.clone();
     devices.retain(|(known, _)| *known != name);
     devices.push((name.clone(), text.clone()));
     Engine::with_devices(&devices)?;
-    write_new(&args.out, text.as_bytes(), Overwrite { force: args.force, inputs: &paths })?;
+    let is_known = |there: &str| known.iter().any(|(_, text)| text == there);
+    write_new(&args.out, text.as_bytes(), Overwrite { force: args.force, renews: &is_known })?;
     let answer = Answer {
         tables: files.into_iter().map(|(name, _)| name).collect(),
         device: &found.id,

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::cli::{CompareArgs, CompareOrder, Edit, Iteration, ScenarioArgs};
 use crate::session::{
-    Column, ComparedRow, Comparison, ComparisonTable, Engine, Loaded, Overwrite, Side, export_comparison, read_files,
+    Column, ComparedRow, Comparison, ComparisonTable, Engine, Loaded, Overwrite, Side, export_comparison,
 };
 
 use super::opened::report_matches;
@@ -51,8 +51,7 @@ pub fn run(args: &CompareArgs, iteration: Iteration) -> Result<()> {
     }
     let board = ComparisonTable::of(&sides, 0);
     if let Some(path) = &args.out {
-        let inputs: Vec<PathBuf> = loaded.iter().flat_map(read_files).collect();
-        export_comparison(path, &board, Overwrite { force: args.scenario.force, inputs: &inputs })?;
+        export_comparison(path, &board, Overwrite::forced(args.scenario.force))?;
     }
     let operators = if sides.len() > 2 { rows(&board) } else { Vec::new() };
     let answer = Answer { comparison, sides: board.columns.clone(), operators };

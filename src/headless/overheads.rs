@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
 use crate::session::{Overwrite, read_overheads, write_new};
+use retime_core::cost::Overheads;
 use retime_core::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
 
 use super::{input, output};
@@ -42,7 +43,8 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
         overheads.merge(&read_overheads(path)?);
     }
     if let Some(path) = &args.save {
-        write_new(path, overheads.to_json().as_bytes(), Overwrite::forced(args.force))?;
+        let is_known = |there: &str| Overheads::from_json(there).is_ok();
+        write_new(path, overheads.to_json().as_bytes(), Overwrite { force: args.force, renews: &is_known })?;
     }
     let json = input::Envelope::new(&loaded, Answer { rows: overheads.rows().map(row).collect() });
     let table = || table(&json.answer.rows);

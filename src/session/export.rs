@@ -104,8 +104,7 @@ pub fn export_to(
     if is_new {
         fs::create_dir_all(path).map_err(|error| fail(path, error.to_string()))?;
     }
-    let inputs = read_files(loaded);
-    if let Err(error) = write_files(&files, Overwrite { force: replace, inputs: &inputs }) {
+    if let Err(error) = write_files(&files, Overwrite::forced(replace)) {
         if is_new {
             let _ = fs::remove_dir(path);
         }
@@ -130,22 +129,6 @@ fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     packed.write_all(bytes)?;
     packed.finish()
-}
-
-/// The files that a job was read from; of a member of an archive the archive.
-pub fn read_files(loaded: &Loaded) -> Vec<PathBuf> {
-    let ranks = &loaded.job.ranks;
-    let profiled = ranks.iter().filter_map(|rank| Some(&rank.trace.as_ref()?.path));
-    let executed = ranks.iter().filter_map(|rank| Some(&rank.execution_trace.as_ref()?.path));
-    let archive = |path: &PathBuf| {
-        let whole = path.to_string_lossy();
-        let mut before_member = whole.match_indices(':').map(|(at, _)| PathBuf::from(&whole[..at]));
-        before_member.rfind(|archive| archive.is_file())
-    };
-    profiled
-        .chain(executed)
-        .map(|path| if path.exists() { path.clone() } else { archive(path).unwrap_or_default() })
-        .collect()
 }
 
 /// Scenarios and traces side by side as a report, Markdown or HTML by the file's ending.

@@ -1,15 +1,16 @@
 //! Tables to read and cells to write; which files of a folder are meant.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
 use retime_core::engine::read_text_up_to;
+use retime_core::reads;
 use retime_core::units::{Bytes, DurNs};
 
-use super::{EngineError, SessionError, name_for_people};
+use super::{EngineError, name_for_people};
 
 /// Most bytes that a packed table may unpack to.
 const TABLE_LIMIT: u64 = 1 << 30;
@@ -23,6 +24,7 @@ pub fn read_table(path: &Path) -> Result<String, EngineError> {
         return read_text_up_to(path, TABLE_LIMIT);
     }
     let fail = |error: io::Error| EngineError::Read { path: path.display().to_string(), reason: error.to_string() };
+    reads::note(path);
     let mut text = String::new();
     let file = fs::File::open(path).map_err(fail)?;
     GzDecoder::new(file).take(TABLE_LIMIT).read_to_string(&mut text).map_err(fail)?;
@@ -93,15 +95,6 @@ pub fn tables_in(path: &Path) -> Vec<PathBuf> {
     let is_table = |entry: &PathBuf| ends(entry, "csv") || packed(entry);
     let tables = entries.into_iter().filter(|entry| entry.is_dir() || is_table(entry));
     tables.flat_map(|entry| tables_in(&entry)).collect()
-}
-
-/// Adds a line to a file that is there.
-///
-/// # Errors
-/// The system refuses.
-pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
-    let written = fs::OpenOptions::new().append(true).open(path).and_then(|mut file| writeln!(file, "{line}"));
-    written.map_err(|error| SessionError::Write { path: path.display().to_string(), reason: error.to_string() })
 }
 
 #[cfg(test)]

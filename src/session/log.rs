@@ -1,7 +1,7 @@
 //! `--log`: what is done, and how long it takes, a line each into a file.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -14,17 +14,29 @@ use super::SessionError;
 /// Writes to the end of `path` from now on, a line for each piece of work: seconds since the start, level, what, how long.
 ///
 /// # Errors
-/// The file cannot be opened.
+/// The file cannot be opened, or is there and no log.
 pub fn log_to(path: &Path) -> Result<(), SessionError> {
+    let fail = |reason: String| SessionError::Write { path: path.display().to_string(), reason };
+    if path.is_file() && !is_log(path) {
+        return Err(fail("is there and no log of retime, and is not added to; name another file".to_owned()));
+    }
     let opened = OpenOptions::new().create(true).append(true).open(path);
-    let file = opened.map_err(|error| SessionError::Write {
-        path: path.display().to_string(),
-        reason: format!("cannot be written to: {error}"),
-    })?;
+    let file = opened.map_err(|error| fail(format!("cannot be written to: {error}")))?;
     let (began, file) = (Instant::now(), Mutex::new(file));
     log::listen(Box::new(move |level, text, took| line(&file, began.elapsed(), (level, text, took))));
     log::say(Level::Info, &format!("retime {}", env!("CARGO_PKG_VERSION")));
     Ok(())
+}
+
+/// Whether the file at `path` is empty or begins as [`log_to`] begins a log.
+fn is_log(path: &Path) -> bool {
+    const FIRST_LINE: u64 = 64;
+    let mut beginning = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FIRST_LINE).read_to_end(&mut beginning));
+    let beginning = String::from_utf8_lossy(&beginning);
+    let mut words = beginning.split_whitespace();
+    let begins = words.next().is_some_and(|at| at.parse::<f64>().is_ok()) && words.next() == Some("info");
+    read.is_ok() && (beginning.is_empty() || begins && words.next() == Some("retime"))
 }
 
 fn line(file: &Mutex<File>, at: Duration, (level, text, took): (Level, &str, Option<Duration>)) {

@@ -48,8 +48,8 @@ pub use compare::{
 };
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
-pub use export::{ExportFormat, Exported, escaped, export, export_comparison, export_to, read_files};
-pub use files::{append, column_for_people, csv_field, folders_of_traces, read_table, tables_in};
+pub use export::{ExportFormat, Exported, escaped, export, export_comparison, export_to};
+pub use files::{column_for_people, csv_field, folders_of_traces, read_table, tables_in};
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;
 pub use layer_study::{ANALYSES, LayerStudy, StudyTable, study_title};
@@ -69,4 +69,4 @@ pub use sweep::{
     optimal_batch, path_changes, place, put_value, slices, still_gains,
 };
 pub use sweep_run::SweepRun;
-pub use writing::{Overwrite, write_files, write_new};
+pub use writing::{Overwrite, append, write_files, write_new};

@@ -288,7 +288,7 @@ impl Sessions {
             let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
             return gone.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(fail(&path, &error)) });
         }
-        write_new(&path, session.to_toml().as_bytes(), Overwrite::forced(true))
+        write_new(&path, session.to_toml().as_bytes(), Overwrite { force: true, renews: &|_| true })
     }
 }
 

@@ -216,7 +216,7 @@ impl SyntheticJob {
         let mut files: Vec<_> =
             traces.map(|(rank, trace)| (folder.join(format!("rank{rank}.pt.trace.json")), trace)).collect();
         files.push((folder.join(TABLE_FACTS_FILE), self.facts().into_bytes()));
-        write_files(&files, Overwrite::default())
+        write_files(&files, Overwrite::forced(false))
     }
 
     /// The facts about its tables that batched look-ups do not record, as a file that `--facts` reads.

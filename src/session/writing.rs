@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use retime_core::reads;
 use tempfile::{Builder, NamedTempFile};
 
 use super::SessionError;
@@ -15,20 +16,43 @@ const EXISTS: &str =
 /// How many links are followed to a file before they are taken for a circle, as Linux does.
 const MOST_LINKS: usize = 40;
 
+/// Why a file that was read is not written.
+const READ: &str = "was read to make this, and is not written over; name another file";
+
 /// What files may be written over.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy)]
 pub struct Overwrite<'a> {
     /// Whether a file that is there is replaced.
     pub force: bool,
-    /// Files that were read and are never replaced.
-    pub inputs: &'a [PathBuf],
+    /// Whether what stands in a file that was read is an earlier version of what is written, which may be replaced as well.
+    pub renews: &'a dyn Fn(&str) -> bool,
 }
 
 impl Overwrite<'_> {
-    /// Replaces what is there if `force`; nothing was read.
+    /// Replaces what is there if `force`, but nothing that was read.
     pub fn forced(force: bool) -> Self {
-        Self { force, inputs: &[] }
+        Self { force, renews: &|_| false }
     }
+}
+
+/// Adds a line to a file that is there.
+///
+/// # Errors
+/// The file was read, or the system refuses.
+pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
+    let add = || {
+        if was_read(path) {
+            return Err(READ.to_owned());
+        }
+        let file = fs::OpenOptions::new().append(true).open(path);
+        file.and_then(|mut file| writeln!(file, "{line}")).map_err(|error| error.to_string())
+    };
+    add().map_err(|reason| SessionError::Write { path: path.display().to_string(), reason })
+}
+
+/// Whether `path` leads to a file that this process has read, by whatever name.
+fn was_read(path: &Path) -> bool {
+    reads::all().iter().any(|read| same_file::is_same_file(read, path).unwrap_or(false))
 }
 
 /// Writes `contents` to `path` in one step.
@@ -43,7 +67,7 @@ pub fn write_new(path: &Path, contents: &[u8], over: Overwrite<'_>) -> Result<()
 /// file that is replaced keeps its permissions.
 ///
 /// # Errors
-/// A file exists and may not be replaced, is one of the inputs, or is no regular file (a device, a pipe, a folder); or
+/// A file exists and may not be replaced, was read, or is no regular file (a device, a pipe, a folder); or
 /// the system refuses. New files that took their place before are removed then.
 pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(files: &[(P, C)], over: Overwrite<'_>) -> Result<(), SessionError> {
     let fail = |path: &Path, reason: String| SessionError::Write { path: path.display().to_string(), reason };
@@ -95,8 +119,8 @@ impl Place {
         if !there.is_file() {
             return Err("is a device or a pipe, and only files are written".to_owned());
         }
-        if over.inputs.iter().any(|input| same_file::is_same_file(input, &path).unwrap_or(false)) {
-            return Err("was read to make this, and is not written over; name another file".to_owned());
+        if was_read(&path) && !fs::read_to_string(&path).is_ok_and(|text| (over.renews)(&text)) {
+            return Err(READ.to_owned());
         }
         if !over.force {
             return Err(EXISTS.to_owned());
@@ -196,8 +220,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    const KEEP: Overwrite<'static> = Overwrite { force: false, inputs: &[] };
-    const FORCE: Overwrite<'static> = Overwrite { force: true, inputs: &[] };
+    const KEEP: Overwrite<'static> = Overwrite { force: false, renews: &|_| false };
+    const FORCE: Overwrite<'static> = Overwrite { force: true, renews: &|_| false };
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(folder)
@@ -231,12 +255,14 @@ mod tests {
         let other = folder.path().join("same.json");
         fs::write(&input, "old").unwrap();
         fs::hard_link(&input, &other).unwrap();
-        let inputs = [input.clone()];
+        reads::note(&input);
         for path in [&input, &other, &folder.path().join(".").join("trace.json")] {
-            let reason = refusal(path, Overwrite { force: true, inputs: &inputs });
+            let reason = refusal(path, FORCE);
             assert!(reason.contains("was read"), "{reason}");
         }
         assert_eq!(fs::read(&input).unwrap(), b"old");
+        write_new(&input, b"newer", Overwrite { force: true, renews: &|there| there == "old" }).unwrap();
+        assert_eq!(fs::read(&input).unwrap(), b"newer", "a later version of itself");
     }
 
     #[cfg(unix)]

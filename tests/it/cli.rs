@@ -225,6 +225,34 @@ fn existing_files_are_kept_unless_forced() {
 }
 
 #[test]
+fn no_command_writes_over_what_it_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (trace, script, steps, saved) = (place("t.json.gz"), place("s.retime"), place("steps.toml"), place("o.json"));
+    fs::copy(sample("mlp-b256-fp32-cpu.kineto.json.gz"), &trace).unwrap();
+    fs::write(&script, format!("step scale * x0.5\nsave! {trace}\n")).unwrap();
+    fs::write(place("own.retime"), format!("export! {}\n", place("own.retime"))).unwrap();
+    fs::write(place("first.retime"), format!("step scale * x0.5\nsave {steps}\n")).unwrap();
+    retime().args(["run", &place("first.retime"), &trace]).assert().success();
+    retime().args(["overheads", &trace, "--save", &saved]).assert().success();
+    let kept = |name: &str| fs::read(name).unwrap();
+    for (name, arguments) in [
+        (&trace, vec!["overheads", &trace, "--save", &trace, "--force"]),
+        (&trace, vec!["run", &script, &trace]),
+        (&trace, vec!["simulate", &trace, "--log", &trace]),
+        (&steps, vec!["export", &trace, "--scenario", &steps, "--force", "-o", &steps]),
+        (&saved, vec!["export", &trace, "--overheads", &saved, "--force", "-o", &saved]),
+        (&place("own.retime"), vec!["run", &place("own.retime"), &trace]),
+    ] {
+        let before = kept(name);
+        let output = retime().args(&arguments).output().unwrap();
+        assert!(!output.status.success() && kept(name) == before, "{arguments:?} wrote over {name}");
+    }
+    // A database that is merged takes the place of the one it was.
+    retime().args(["overheads", &trace, "--merge", &saved, "--save", &saved, "--force"]).assert().success();
+}
+
+#[test]
 fn control_characters_of_a_trace_never_reach_the_output() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("evil.json");

@@ -33,6 +33,7 @@ pub mod graph;
 pub mod intern;
 pub mod log;
 pub mod memory;
+pub mod reads;
 pub mod scenario;
 pub mod sim;
 pub mod stats;

@@ -15,6 +15,7 @@ use crate::session::{
     Engine, Exported, Loaded, Overwrite, SessionError, Sessions, append, export_to, read_text, write_new,
 };
 use retime_core::graph::BuildOptions;
+use retime_core::scenario::SavedScenario;
 
 use super::listing::Listing;
 use super::load;
@@ -183,7 +184,10 @@ impl Host {
                 Reply::Read { file: path.display().to_string(), text, reading }
             }
             Request::Write { path, text, force, saves } => {
-                Reply::Written(written(&path, write_new(&path, text.as_bytes(), Overwrite::forced(force))), saves)
+                // Steps may take the place of steps that were loaded.
+                let is_earlier = |there: &str| saves.is_some() && SavedScenario::from_toml(there).is_ok();
+                let over = Overwrite { force, renews: &is_earlier };
+                Reply::Written(written(&path, write_new(&path, text.as_bytes(), over)), saves)
             }
             Request::Append { path, line } => Reply::Written(Err(append(&path, &line).err()?.to_string()), None),
             Request::Export { loaded, outcome, sources, format, path, force } => {

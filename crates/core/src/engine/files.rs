@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::SystemTime;
 
+use crate::reads;
 use crate::units::Bytes;
 
 use super::EngineError;
@@ -26,6 +27,7 @@ pub fn read_text(path: &Path) -> Result<String, EngineError> {
 /// It cannot be read, is no UTF-8, or is larger.
 pub fn read_text_up_to(path: &Path, limit: u64) -> Result<String, EngineError> {
     let fail = |reason: String| EngineError::Read { path: path.display().to_string(), reason };
+    reads::note(path);
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(limit.saturating_add(1)).read_to_end(&mut bytes));
     read.map_err(|error| fail(error.to_string()))?;

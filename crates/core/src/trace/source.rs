@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 
 use super::OpenError;
+use crate::reads;
 use crate::units::Bytes;
 
 /// How content is packed.
@@ -51,6 +52,7 @@ impl Source {
     /// [`OpenError::Missing`] and [`OpenError::Io`].
     pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
         if path.as_os_str() == STANDARD_INPUT {
+            reads::note(Path::new("/dev/stdin"));
             return Ok(Self::Stream(Box::new(std::io::stdin())));
         }
         let io = |reason| OpenError::Io { path: path.to_owned(), reason };
@@ -61,6 +63,7 @@ impl Source {
             }
             Err(error) => return Err(io(error)),
         };
+        reads::note(path);
         let about = file.metadata().map_err(io)?;
         if !about.is_file() {
             return Ok(Self::Stream(Box::new(file)));

@@ -225,6 +225,16 @@ fn existing_files_are_kept_unless_forced() {
 }
 
 #[test]
+fn an_iteration_beyond_what_is_computed_is_an_error_not_a_figure() {
+    let slowed = ["--step", "scale * x1000000", "--step", "scale * x1000000", "--step", "scale * x1000000"];
+    for command in ["simulate", "path", "layers", "advise"] {
+        let told = failure(1, &[&[command, &sample(CPU)], &slowed[..]].concat());
+        assert!(told.contains("beyond what is computed") && told.lines().count() == 1, "{command}: {told}");
+    }
+    json(&[&["simulate", &sample(CPU)], &slowed[..2]].concat());
+}
+
+#[test]
 fn no_command_writes_over_what_it_read() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -33,7 +33,7 @@ use crate::scenario::tables::TableFacts;
 use crate::scenario::{
     self, Base, Context, Databases, Effect, EffectKind, Known, Resolved, Scenario, Step, StepReport,
 };
-use crate::sim::{self, Schedule, resimulate_from, simulate};
+use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Job, OpenError, OpenOptions, RankClasses, RankTrace};
 use crate::units::{Bytes, DurNs};
 
@@ -43,6 +43,7 @@ pub use error::EngineError;
 pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
+use outcome::beyond;
 pub use outcome::{Outcome, StepOutcome, Told};
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
@@ -486,11 +487,10 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
         summary.over(base);
     }
     let mut steps = step_outcomes(scenario, &resolved);
-    if schedule.makespan() >= sim::LONGEST
+    if let Some(text) = beyond(&schedule)
         && let Some(last) = steps.iter_mut().rev().find(|step| step.enabled)
     {
-        let text = format!("what is later than {} is taken to be then", sim::LONGEST);
-        last.effects.push(Told { kind: EffectKind::Note, text, share: None });
+        last.effects.push(Told { kind: EffectKind::NoEffect, text, share: None });
     }
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps };

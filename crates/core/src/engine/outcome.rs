@@ -101,6 +101,15 @@ pub struct Outcome {
     pub steps: Vec<StepOutcome>,
 }
 
+/// The longest iteration of which figures hold, about 104 days: sums over all its tasks stay far from what an integer holds.
+const LONGEST: DurNs = DurNs(1 << 53);
+
+/// What is said of a schedule that is longer.
+pub(super) fn beyond(schedule: &Schedule) -> Option<String> {
+    (schedule.makespan() >= LONGEST)
+        .then(|| format!("tasks end after {LONGEST}, beyond what is computed: no figure holds"))
+}
+
 impl Outcome {
     /// The slowest rank's simulated iteration, and the task that ends it.
     pub fn slowest(&self) -> Option<(TimeNs, TimeNs, TaskId)> {
@@ -110,6 +119,11 @@ impl Outcome {
             (begin, end, timed.task(part.end))
         });
         windows.max_by_key(|(begin, end, _)| end.since(*begin))
+    }
+
+    /// Why no figure of it holds, where it takes longer than is computed.
+    pub fn beyond(&self) -> Option<String> {
+        beyond(&self.schedule)
     }
 
     /// The steps in force that change nothing, each with why.

@@ -9,13 +9,9 @@ pub use schedule::Schedule;
 pub use slack::slack;
 
 use crate::graph::timed::{TaskId, TimedGraph};
-use crate::units::DurNs;
 
 /// Times saturate here, 2^61 ns or 73 years: far enough from the ends of 64 bits that no sum below can wrap.
 const HORIZON: i64 = 1 << 61;
-
-/// No simulated time is longer: it is what all that would be take.
-pub const LONGEST: DurNs = DurNs(HORIZON);
 
 /// Simulates `graph` into `schedule`, whose buffers are reused.
 ///

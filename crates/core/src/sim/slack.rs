@@ -24,7 +24,7 @@ pub fn slack(graph: &TimedGraph, schedule: &Schedule, goal: TaskId) -> Vec<Optio
         let (predecessors, lags) = (graph.predecessors[task as usize], graph.lags[task as usize]);
         for (&predecessor, &lag) in predecessors.iter().zip(&lags).filter(|(it, _)| **it != NO_TASK) {
             // Times held at the horizon are in no order any more: what is there has no room, never less than none.
-            let room = (start - i64::from(lag) - schedule.end(TaskId(predecessor)).0).max(0);
+            let room = start.saturating_sub(i64::from(lag)).saturating_sub(schedule.end(TaskId(predecessor)).0).max(0);
             let through = &mut slack[predecessor as usize];
             *through = (*through).min(own.saturating_add(room));
         }

@@ -142,7 +142,7 @@ impl Moves {
 
     /// Says of each what it takes less or more, the largest change first.
     fn say(self, report: &mut StepReport) {
-        let is_told = |before: DurNs, after: DurNs| (after - before).abs().0 * 200 > before.0;
+        let is_told = |before: DurNs, after: DurNs| (after - before).abs().0.saturating_mul(200) > before.0;
         let rows = self.0.into_iter().filter(|(_, (_, before, after))| is_told(*before, *after));
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(|(key, (_, before, after))| (std::cmp::Reverse((*after - *before).abs()), key.clone()));

@@ -48,6 +48,7 @@ impl ByHand {
             late_starts: Vec::new(),
             constants: Vec::new(),
             batch_size: None,
+            batches: 1,
             diagnostics: Diagnostics::default(),
         })
     }

@@ -8,6 +8,7 @@ use retime::session::{ExportFormat, Exported, Outcome, Side, Sweep, SweepRun, ex
 use retime_core::analysis::roofline::Roofs;
 use retime_core::cost::{Family, Shape, Work};
 use retime_core::graph::{BuildOptions, LaneKind, NodeId, TaskId, TaskKind};
+use retime_core::memory::MemorySummary;
 use retime_core::scenario::{EffectKind, Resolved, Scenario};
 use retime_core::units::DurNs;
 
@@ -258,13 +259,21 @@ fn least_seconds(resolved: &Resolved, node: NodeId) -> Option<f64> {
 /// Times of a reopened iteration may differ by this share.
 const ROUND_TRIP: f64 = 0.005;
 
-/// The iteration, untouched and edited, exported and opened again.
+/// The iteration, untouched and edited, exported and opened again: the same time, work, memory and samples.
 fn reopened(subject: &Subject) -> Vec<Violation> {
     if subject.graph().ranks.len() > 1 || subject.loaded.folding.folds() {
         return Vec::new(); // Several ranks become several files: `tests/it` opens those of a bundled job again.
     }
     let batch = subject.graph().batch_size.map(|batch| format!("resize-batch {}", 2 * batch));
-    let lines = ["mixed-precision bf16", "resize-op family=gemm 1024->2048", "scale-ranks 64"].map(str::to_owned);
+    let lines = [
+        "mixed-precision bf16",
+        "resize-op family=gemm 1024->2048",
+        "scale-ranks 64",
+        "accumulate 2",
+        "checkpoint kind=kernel & phase=forward",
+        "cuda-graph",
+    ]
+    .map(str::to_owned);
     let edited = batch.into_iter().chain(lines).filter_map(|line| {
         let outcome = subject.outcome(&[&line])?;
         reopened_as(subject, &line, &outcome)
@@ -289,12 +298,21 @@ fn reopened_as(subject: &Subject, line: &str, outcome: &Outcome) -> Option<Viola
     let (own, other) = (streams(subject.graph()), streams(&again.graph));
     let (flop, same) = (flop(outcome), flop(&again.replay));
     let is_other_work = (same / flop.max(1.0) - 1.0).abs() > ROUND_TRIP && flop > 0.0;
+    let (held, held_again) = (&outcome.summary.memory, &again.replay.summary.memory);
+    let is_other_memory = held.as_ref().map(|memory| (memory.source, memory.peak_bytes, memory.kinds))
+        != held_again.as_ref().map(|memory| (memory.source, memory.peak_bytes, memory.kinds));
+    let (samples, samples_again) = (outcome.summary.job_samples(), again.replay.summary.job_samples());
+    let peak = |memory: &Option<MemorySummary>| memory.as_ref().map(|memory| memory.peak_bytes.to_string());
     let text = format!(
-        "{:.3} ms opens as {:.3}, {own} streams as {other}, {flop:.4e} FLOP as {same:.4e}",
+        "{:.3} ms opens as {:.3}, {own} streams as {other}, {flop:.4e} FLOP as {same:.4e}, {:?} as {:?}, {samples} samples as \
+         {samples_again}",
         before / 1e6,
-        after / 1e6
+        after / 1e6,
+        peak(held),
+        peak(held_again),
     );
-    (is_off || own != other || is_other_work).then(|| subject.violation(REOPENED, line, text))
+    let is_other = own != other || samples.total_cmp(&samples_again).is_ne() || is_other_memory;
+    (is_off || is_other || is_other_work).then(|| subject.violation(REOPENED, line, text))
 }
 
 /// FLOP of all products, added ones included.

@@ -4,7 +4,7 @@
 use crate::diagnostic::Severity;
 use crate::graph::BuildOptions;
 use crate::scenario::Scenario;
-use crate::trace::{self, Job, Trace};
+use crate::trace::{self, Job, SideTable, Trace};
 
 use super::{Engine, EngineError, Timeline};
 
@@ -43,6 +43,9 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
             events_in_file: entries,
             skipped_events: skipped,
             diagnostics,
+            // The execution trace's own tensors tell it.
+            stated_memory: None,
+            memory: SideTable::default(),
             ..placed
         });
     }

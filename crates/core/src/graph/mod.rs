@@ -65,6 +65,8 @@ pub struct ExecutionGraph {
     pub constants: Vec<ReplayConstants>,
     /// Batch size as far as the inputs tell.
     pub batch_size: Option<u64>,
+    /// How often forward and backward pass run in a step, each on a batch of that size, as far as the traces tell; else 1.
+    pub batches: u32,
     /// What was odd, and what was assumed.
     pub diagnostics: Diagnostics,
 }

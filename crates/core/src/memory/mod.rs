@@ -5,6 +5,7 @@
 //! which edits of durations do not change.
 
 mod callers;
+mod exported;
 pub(crate) mod parameters;
 mod recorded;
 mod shapes;
@@ -20,7 +21,7 @@ use crate::graph::OperatorId;
 use crate::units::{Bytes, TimeNs};
 
 pub use sources::{by, of_job};
-pub use summary::{KindBytes, MemorySummary, RankMemorySummary, Simulated, fits};
+pub use summary::{HostTimes, KindBytes, MemorySummary, RankMemorySummary, Simulated, fits};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -74,6 +75,11 @@ impl MemorySource {
             Self::Tensors => "tensors",
             Self::Shapes => "shapes",
         }
+    }
+
+    /// The one of that name.
+    fn named(name: &str) -> Option<Self> {
+        [Self::Allocator, Self::Tensors, Self::Shapes].into_iter().find(|source| source.name() == name)
     }
 
     /// What it is, in a phrase.
@@ -161,6 +167,11 @@ impl RankMemory {
             .of_iteration(begins, ends)
     }
 
+    /// The buffers in the order in which they come and go, and whether each comes.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = (usize, bool)> {
+        self.order.iter().map(|&edge| (edge as usize / 2, edge.is_multiple_of(2)))
+    }
+
     pub(crate) fn put_in_order(&mut self) {
         // What goes at an instant makes room for what comes then, unless it has only just come.
         let mut edges: Vec<(TimeNs, bool, u32)> = Vec::with_capacity(2 * self.buffers.len());
@@ -241,9 +252,8 @@ impl RankMemory {
         let mut begun = false;
         let mut tell =
             |bytes, of: &[u64; Holds::ALL.len()], at| seen(Peak { bytes: Bytes(bytes), of: of.map(Bytes), at });
-        for &edge in &self.order {
-            let buffer = &self.buffers[edge as usize / 2];
-            let comes = edge.is_multiple_of(2);
+        for (at, comes) in self.in_order() {
+            let buffer = &self.buffers[at];
             let time = if comes { buffer.from } else { buffer.until };
             if !begun && time >= TimeNs(0) {
                 begun = true;

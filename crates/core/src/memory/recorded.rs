@@ -5,13 +5,13 @@ use rustc_hash::FxHashMap;
 use crate::cost::operators::is_free;
 use crate::graph::{LaneId, OperatorId, Phase};
 use crate::trace::args::MemoryArgs;
-use crate::trace::{Trace, TrackKind};
+use crate::trace::{EventId, Trace, TrackKind};
 use crate::units::{Bytes, TimeNs, total};
 
 use super::callers::{Callers, Passes, end, lane_of};
 use super::parameters::{self, Parameters};
 use super::sources::Rank;
-use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory, exported};
 
 /// The allocator rounds sizes up to this.
 const GRAIN: u64 = 512;
@@ -27,6 +27,9 @@ struct Piece {
 /// The buffers that the allocator gave and took; `None` where it was not recorded within the window.
 pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     let trace = rank.of_job.trace.as_ref()?;
+    if let Some(stated) = &trace.stated_memory {
+        return exported::read(rank, trace, stated);
+    }
     let calls = calls(rank, trace);
     let window = rank.part.window_end.since(rank.part.window_start);
     if !calls.iter().any(|call| call.at >= TimeNs(0) && call.at.0 <= window.0) {
@@ -51,14 +54,15 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
 }
 
 /// A call of the allocator, in time from the window's start.
-struct Call<'t> {
-    at: TimeNs,
-    args: &'t MemoryArgs,
+pub(super) struct Call<'t> {
+    pub(super) at: TimeNs,
+    pub(super) args: &'t MemoryArgs,
+    pub(super) event: EventId,
     lane: Option<LaneId>,
 }
 
 /// The calls for the rank's device (on a host for its memory) up to the window's end, in order of time.
-fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
+pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
     let on_device = rank.part.device.is_some() || trace.memory.iter().any(|(_, args)| args.on_device);
     let mut devices: FxHashMap<i64, usize> = FxHashMap::default();
     let own = || trace.memory.iter().filter(|(_, args)| args.on_device == on_device);
@@ -73,7 +77,7 @@ fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
                 TrackKind::Thread { tid, .. } => lane_of(rank.graph, rank.part, tid),
                 _ => None,
             });
-            Call { at: TimeNs(args.at.since(rank.part.window_start).0), args, lane }
+            Call { at: TimeNs(args.at.since(rank.part.window_start).0), args, event, lane }
         })
         .collect();
     calls.sort_by_key(|call| call.at);

@@ -129,7 +129,7 @@ pub struct Simulated<'a> {
     pub schedule: &'a Schedule,
 }
 
-impl Simulated<'_> {
+impl<'a> Simulated<'a> {
     /// What each rank holds from each instant of the simulation on; empty for one of which nothing is known.
     ///
     /// # Complexity
@@ -164,14 +164,18 @@ impl Simulated<'_> {
     }
 
     /// What a rank holds over time, whose host worked as `host` says.
-    fn kinds(self, memory: Option<&Option<RankMemory>>, mut host: Vec<(TimeNs, NodeId)>) -> Vec<Peak> {
+    fn kinds(self, memory: Option<&Option<RankMemory>>, host: Vec<(TimeNs, NodeId)>) -> Vec<Peak> {
         let Some(Some(memory)) = memory else { return Vec::new() };
-        host.sort();
-        let time = |measured: TimeNs| {
-            let last = host.partition_point(|&(start, _)| start <= measured).checked_sub(1);
-            last.map_or(TimeNs(0), |at| self.into_task(host[at], measured))
-        };
-        memory.kinds_over_time().into_iter().map(|held| Peak { at: time(held.at), ..held }).collect()
+        let times = HostTimes::new(self, host);
+        memory.kinds_over_time().into_iter().map(|held| Peak { at: times.at(held.at), ..held }).collect()
+    }
+
+    /// When the host of the rank at position `place` is simulated to be where it was at measured instants.
+    ///
+    /// # Complexity
+    /// O(tasks · log tasks).
+    pub fn host_times(self, place: usize) -> HostTimes<'a> {
+        HostTimes::new(self, self.hosts(|at| at == place).into_iter().nth(place).unwrap_or_default())
     }
 
     /// When the host of the rank at position `place` begins its iteration.
@@ -208,6 +212,29 @@ impl Simulated<'_> {
         let Some(task) = self.timed.task_if_kept(node) else { return TimeNs(0) };
         let into = measured.since(start).0.clamp(0, self.timed.durations[task.0 as usize].max(0));
         self.schedule.start(self.timed, task) + DurNs(into)
+    }
+}
+
+/// Simulated times of a rank's host by measured ones.
+pub struct HostTimes<'a> {
+    simulated: Simulated<'a>,
+    /// Its work in order of measured starts.
+    host: Vec<(TimeNs, NodeId)>,
+}
+
+impl<'a> HostTimes<'a> {
+    fn new(simulated: Simulated<'a>, mut host: Vec<(TimeNs, NodeId)>) -> Self {
+        host.sort();
+        Self { simulated, host }
+    }
+
+    /// The simulated time at the measured instant `measured`.
+    ///
+    /// # Complexity
+    /// O(log tasks).
+    pub fn at(&self, measured: TimeNs) -> TimeNs {
+        let last = self.host.partition_point(|&(start, _)| start <= measured).checked_sub(1);
+        last.map_or(TimeNs(0), |at| self.simulated.into_task(self.host[at], measured))
     }
 }
 

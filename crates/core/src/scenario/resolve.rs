@@ -267,7 +267,8 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     as_traced.retain(|(node, _)| removed.binary_search(node).is_err());
     let (devices, batch) = (draft.devices_as_figured(), draft.batch());
     let placements = draft.placements().map(<[TablePlacement]>::to_vec);
-    let (moved, rank_count, repeats) = (draft.moved(), draft.rank_count(), draft.repeats());
+    let (moved, rank_count) = (draft.moved(), draft.rank_count());
+    let repeats = base.graph().batches.saturating_mul(draft.repeats());
     let replicas = (rank_count.unwrap_or_else(|| base.graph().job_size()) / base.roles().share_a_batch()).max(1);
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
     let works = Arc::new(draft.take_kernel_work());

@@ -284,6 +284,8 @@ pub struct MemoryArgs {
     pub on_device: bool,
     /// Device number.
     pub device: i64,
+    /// What it holds, as an exported trace says.
+    pub holds: NameId,
     /// When, from the trace's origin.
     pub at: TimeNs,
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not know how any format writes things.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use super::args::TensorLists;
@@ -9,7 +10,7 @@ use super::order::{self, DAY};
 use super::track::TrackTable;
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OpenError, OperatorArgs, RankPlace,
-    RecordedDevice, SharedTable, SideTable, SyncArgs, Trace,
+    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, Trace,
 };
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameId, NameTable};
@@ -38,6 +39,8 @@ pub(super) struct TraceBuilder {
     pub(super) predicted: Option<String>,
     pub(super) predicted_error: Option<f64>,
     pub(super) iteration: Option<String>,
+    pub(super) batches: Option<NonZeroU32>,
+    pub(super) stated_memory: Option<StatedMemory>,
     pub(super) entries: u64,
     pub(super) skipped: u64,
     pub(super) diagnostics: Diagnostics,
@@ -105,6 +108,8 @@ impl TraceBuilder {
             predicted: self.predicted,
             predicted_error: self.predicted_error,
             iteration: self.iteration,
+            batches: self.batches,
+            stated_memory: self.stated_memory,
             events_in_file: self.entries,
             skipped_events: self.skipped,
             diagnostics: self.diagnostics,

@@ -48,7 +48,7 @@ pub use job::{Job, RankTrace};
 pub use open::{Opened, load_bytes, load_bytes_strictly, open};
 pub use options::{OpenOptions, Progress};
 pub use rank_class::{RankClass, RankClasses, tolerance as folding_tolerance};
-pub use recording::{RankPlace, RecordedDevice, Trace};
+pub use recording::{RankPlace, RecordedDevice, StatedMemory, Trace};
 pub use shared::SharedTable;
 pub(crate) use source::resident;
 pub use table::{Category, Event, EventId, EventTable};

@@ -1,13 +1,16 @@
 //! What was recorded of one process: the trace that readers of all formats end with.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OperatorArgs, SharedTable, SideTable,
     SyncArgs, TensorArgs, Track,
 };
 use crate::diagnostic::Diagnostics;
-use crate::intern::{NameId, NameTable};
+use crate::intern::{NameId, NameTable, printable};
 use crate::units::{Bytes, TimeNs};
 
 /// One recorded trace of one process: its events in order of start.
@@ -56,6 +59,10 @@ pub struct Trace {
     pub predicted_error: Option<f64>,
     /// Name of the step that an exported trace is about.
     pub iteration: Option<String>,
+    /// How often forward and backward pass run in that step, each on a batch of its own, where it is told.
+    pub batches: Option<NonZeroU32>,
+    /// What the memory of an exported trace goes by; its pieces are in `memory`.
+    pub stated_memory: Option<StatedMemory>,
     /// Whether operator shapes were recorded.
     pub has_shapes: bool,
     /// How many events the file held, the skipped ones included.
@@ -64,6 +71,23 @@ pub struct Trace {
     pub skipped_events: u64,
     /// What was odd, and what was done about it.
     pub diagnostics: Diagnostics,
+}
+
+/// Where the memory that an exported trace holds came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatedMemory {
+    /// How it was known, by its name in tables.
+    pub source: String,
+    /// What is not in it, a line each.
+    pub unknown: Vec<String>,
+}
+
+impl StatedMemory {
+    /// With nothing in it that a terminal would take for a command.
+    #[must_use]
+    pub fn printable(self) -> Self {
+        Self { source: printable(&self.source), unknown: self.unknown.iter().map(|line| printable(line)).collect() }
+    }
 }
 
 /// A process's place among the ranks of a job.

@@ -30,6 +30,7 @@ fn every_candidate_is_a_step_that_can_be_pasted() {
         late_starts: Vec::new(),
         constants: Vec::new(),
         batch_size: None,
+        batches: 1,
         diagnostics: crate::diagnostic::Diagnostics::default(),
     };
     let name = graph.names.intern("void at::native::reduce_kernel<512, 1, (anonymous)>(int, float & x)");

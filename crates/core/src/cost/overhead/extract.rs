@@ -159,6 +159,7 @@ mod tests {
             measured: DurNs(0),
             late_starts: Vec::new(),
             batch_size: None,
+            batches: 1,
             constants: Vec::new(),
             diagnostics: Diagnostics::default(),
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
+use super::memory::external;
 use super::{Shown, Timeline, lane_label};
 use crate::cost::Shape;
 use crate::engine::Loaded;
@@ -40,10 +41,13 @@ impl<'a> Timeline<'a> {
     fn document(&self, loaded: &Loaded, parts: &[(usize, &'a RankPart)]) -> serde_json::Result<Vec<u8>> {
         let is_shown = |lane| self.lane(lane).is_some_and(|lane| parts.iter().any(|(_, part)| part.rank == lane.rank));
         let mut events = self.names(is_shown);
-        for (_, part) in parts {
-            if let Some(main) = self.steps(part, &mut events) {
-                self.earlier_launches(&main, &mut events);
+        let mut memory = None;
+        for &(place, part) in parts {
+            let main = self.steps(part, &mut events);
+            if let Some(main) = &main {
+                self.earlier_launches(main, &mut events);
             }
+            memory = self.memory(place, main, &mut events).or(memory);
         }
         self.operators(is_shown, &mut events);
         let mut last_call: BTreeMap<LaneId, usize> = BTreeMap::new();
@@ -65,6 +69,8 @@ impl<'a> Timeline<'a> {
             display_time_unit: "ms",
             retime_error: predicted.is_some().then(|| self.outcome.summary.relative_error()),
             retime_predicted: predicted,
+            retime_batches: Some(self.outcome.resolved.repeats).filter(|&batches| batches > 1),
+            retime_memory: memory,
             retime_iteration: parts.first().map_or("", |(_, part)| &part.iteration),
             distributed_info: place.and_then(|(rank, part)| {
                 let loaded = || u32::try_from(self.graph.ranks.len()).ok().filter(|&n| n > 1);
@@ -78,7 +84,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// Process and thread that a lane is shown as; devices of several ranks are kept apart.
-    fn process(&self, lane: &Lane) -> (i64, Id) {
+    pub(super) fn process(&self, lane: &Lane) -> (i64, Id) {
         let rank = i64::from(lane.rank.0);
         match lane.kind {
             LaneKind::Thread { tid } => (FIRST_PID + rank, Id(tid)),
@@ -182,7 +188,7 @@ impl<'a> Timeline<'a> {
             let operands = self.outcome.resolved.works.operands(self.graph, OperatorId(index as u32));
             let operands = operands.map(|operands| &operands.inputs);
             let args = Args {
-                external_id: Some(index as u64 + 1),
+                external_id: Some(external(OperatorId(index as u32))),
                 sequence_number: operator
                     .forward
                     .filter(|_| operator.phase == Phase::Backward)
@@ -256,7 +262,7 @@ impl<'a> Timeline<'a> {
             }
             TaskKind::Runtime => {
                 let args = Args {
-                    external_id: shown.operator.map(|id| u64::from(id.0) + 1),
+                    external_id: shown.operator.map(external),
                     correlation: Some(u64::from(shown.task.0) + 1),
                     ..Args::default()
                 };
@@ -286,7 +292,7 @@ impl<'a> Timeline<'a> {
         let is_copy = matches!(shown.kind, TaskKind::Memcpy | TaskKind::Memset);
         let collective = self.collective_of(shown);
         let args = Args {
-            external_id: shown.operator.map(|id| u64::from(id.0) + 1),
+            external_id: shown.operator.map(external),
             correlation: self
                 .launch_of(shown)
                 .or_else(|| self.is_from_before(shown).then_some(shown.task))

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::device::DeviceProfile;
 use crate::graph::{DType, Operand};
+use crate::trace::StatedMemory;
 use crate::units::TimeNs;
 
 /// The top level.
@@ -20,6 +21,10 @@ pub struct Document<'a> {
     pub retime_error: Option<f64>,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub retime_iteration: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retime_batches: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retime_memory: Option<StatedMemory>,
     #[serde(rename = "distributedInfo", skip_serializing_if = "Option::is_none")]
     pub distributed_info: Option<DistributedInfo>,
     pub device_properties: Vec<DeviceProperties>,
@@ -105,6 +110,12 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// Memory that is given (bytes above 0) or taken.
+    pub fn memory((pid, tid): (i64, Id), at: TimeNs, args: Args) -> Self {
+        let (cat, name, args) = ("cpu_instant_event", "[memory]".into(), Some(args));
+        Self { ph: "i", cat, name, pid, tid, ts: at, dur: None, id: None, bp: None, args }
+    }
+
     /// One end of an arrow of the critical path.
     pub fn flow(ph: &'static str, id: u64, (pid, tid): (i64, Id), at: TimeNs) -> Self {
         let bp = (ph == "f").then_some("e");
@@ -168,6 +179,18 @@ pub struct Args {
     pub element: Option<&'static str>,
     #[serde(rename = "Seq", skip_serializing_if = "Option::is_none")]
     pub sequence_in_group: Option<u64>,
+    #[serde(rename = "Addr", skip_serializing_if = "Option::is_none")]
+    pub address: Option<u64>,
+    #[serde(rename = "Bytes", skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<i64>,
+    #[serde(rename = "Device Type", skip_serializing_if = "Option::is_none")]
+    pub device_type: Option<u32>,
+    #[serde(rename = "Device Id", skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<i64>,
+    #[serde(rename = "Total Allocated", skip_serializing_if = "Option::is_none")]
+    pub total_allocated: Option<u64>,
+    #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
+    pub holds: Option<&'static str>,
     /// Where the event itself is written elsewhere.
     #[serde(rename = "retime start", serialize_with = "optional_micros", skip_serializing_if = "Option::is_none")]
     pub start: Option<TimeNs>,

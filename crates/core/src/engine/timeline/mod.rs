@@ -2,6 +2,7 @@
 
 mod chrome;
 mod event;
+mod memory;
 
 use serde::Serialize;
 

@@ -1,5 +1,7 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
+use std::num::NonZeroU32;
+
 use crate::diagnostic::Diagnostics;
 use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, TimedGraph};
 use crate::trace::{EventId, RecordedDevice, folding_tolerance};
@@ -55,6 +57,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         tasks: ordered.graph,
         lanes,
         batch_size: operators.batch_size(&names),
+        batches: ranks.iter().filter_map(|rank| rank.input.trace.batches).max().map_or(1, NonZeroU32::get),
         operators: operators.list,
         operands: operators.operands,
         names,

@@ -46,6 +46,7 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
         late_starts: Vec::new(),
         constants: Vec::new(),
         batch_size: None,
+        batches: 1,
         diagnostics: Diagnostics::default(),
     }
 }

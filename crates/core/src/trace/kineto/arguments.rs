@@ -146,13 +146,14 @@ pub(super) fn sync(event: &RawEvent<'_>, names: &mut NameTable, narrow: &mut Nar
 }
 
 /// An allocation or release at `at`.
-pub(super) fn memory(event: &RawEvent<'_>, at: TimeNs) -> MemoryArgs {
+pub(super) fn memory(event: &RawEvent<'_>, at: TimeNs, names: &mut NameTable) -> MemoryArgs {
     MemoryArgs {
         bytes: signed(event[Key::MemoryBytes]).unwrap_or_default(),
         address: wide(event[Key::Address]).unwrap_or_default(),
         total_allocated: wide(event[Key::TotalAllocated]),
         on_device: signed(event[Key::DeviceType]).is_some_and(|kind| kind != 0),
         device: signed(event[Key::DeviceId]).unwrap_or(-1),
+        holds: decoded(event[Key::Holds], names),
         at,
     }
 }

@@ -185,10 +185,11 @@ impl Builder {
         };
         let track = self.track(event, Category::Memory);
         let name = self.trace.names.intern("[memory]");
+        let external = self.externals.id(event[Key::External]);
         let row =
-            Event { start: at, dur: DurNs::ZERO, name, category: Category::Memory, track, correlation: 0, external: 0 };
+            Event { start: at, dur: DurNs::ZERO, name, category: Category::Memory, track, correlation: 0, external };
         let id = self.trace.events.push(&row);
-        self.trace.memory.push(id, arguments::memory(event, at));
+        self.trace.memory.push(id, arguments::memory(event, at, &mut self.trace.names));
     }
 
     fn metadata(&mut self, event: &RawEvent<'_>) {

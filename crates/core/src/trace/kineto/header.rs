@@ -1,11 +1,13 @@
 //! What stands beside `traceEvents`: rank, devices, base time. Everything else there is left unread.
 
+use std::num::NonZeroU32;
+
 use serde::Deserialize;
 
 use crate::diagnostic::Severity;
 use crate::intern::printable;
 use crate::trace::builder::TraceBuilder;
-use crate::trace::{RankPlace, RecordedDevice};
+use crate::trace::{RankPlace, RecordedDevice, StatedMemory};
 use crate::units::{Bytes, TimeNs};
 
 #[derive(Deserialize)]
@@ -44,6 +46,10 @@ pub(super) fn member(key: &str, value: &[u8], trace: &mut TraceBuilder) {
             let within = |error: f64| trace.predicted_error = Some(error.clamp(0.0, MOST_ERROR));
             serde_json::from_slice::<f64>(value).map(within)
         }
+        "retimeMemory" => {
+            serde_json::from_slice::<StatedMemory>(value).map(|stated| trace.stated_memory = Some(stated.printable()))
+        }
+        "retimeBatches" => serde_json::from_slice::<NonZeroU32>(value).map(|batches| trace.batches = Some(batches)),
         "retimeIteration" => serde_json::from_slice::<String>(value).map(|name| trace.iteration = Some(name)),
         // What times count from; they are absolute without it.
         "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| trace.origin = TimeNs(base)),

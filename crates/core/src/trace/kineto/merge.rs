@@ -6,7 +6,7 @@
 use super::arguments::renumbered;
 use super::builder::Builder;
 use crate::intern::NameId;
-use crate::trace::{CollectiveArgs, OperatorArgs, SyncArgs, TensorArgsId, TrackId};
+use crate::trace::{CollectiveArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgsId, TrackId};
 
 /// What the numbers of a chunk's builder are in the whole.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Builder {
         trace.launched.append(&mut chunk.launched, first, name);
         trace.collectives.append(&mut chunk.collectives, first, |own| numbers.collective(own));
         trace.syncs.append(&mut chunk.syncs, first, |own| numbers.sync(own));
-        trace.memory.append(&mut chunk.memory, first, |own| own);
+        trace.memory.append(&mut chunk.memory, first, |own| MemoryArgs { holds: name(own.holds), ..own });
         trace.entries += std::mem::take(&mut chunk.entries);
         trace.skipped += std::mem::take(&mut chunk.skipped);
         trace.diagnostics.merge(&std::mem::take(&mut chunk.diagnostics));

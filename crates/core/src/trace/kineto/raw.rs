@@ -163,6 +163,8 @@ pub enum Key {
     DeviceId,
     /// Allocated afterwards.
     TotalAllocated,
+    /// What the allocation holds, of an exported trace.
+    Holds,
     /// The kernel that a call launches.
     Launched,
     /// Name or label, of metadata.
@@ -228,6 +230,7 @@ impl Key {
             b"Total Allocated" => Self::TotalAllocated,
             b"kernel" => Self::Launched,
             b"name" => Self::MetadataName,
+            b"retime holds" => Self::Holds,
             // Of an event that an export put elsewhere, the start that it has.
             b"retime start" => Self::Start,
             _ => return None,

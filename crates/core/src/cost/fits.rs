@@ -17,7 +17,7 @@ use super::features::{features, sizes};
 use super::forest::Forest;
 use super::mlp::{Mlp, paper_features};
 use super::models::{estimate_of, quantisation};
-use super::operators::{GemmSize, gemm_bytes};
+use super::operators::{GemmSize, gemm_bytes, with_images};
 use super::prediction::Estimate;
 use super::roofline;
 use super::structured::{self, structured_us};
@@ -421,7 +421,25 @@ impl Fits {
                 }
             }
         }
+        if domain == Domain::Conv {
+            self.no_slower_than_more_images(&mut estimates, works, device);
+        }
         estimates
+    }
+
+    /// Lets no convolution take longer than one of twice, four or eight times the images that tables cover, which the library could
+    /// do in its place: what was fitted to few batches rises and falls between them, and at their border.
+    fn no_slower_than_more_images(&self, estimates: &mut [Estimate], works: &[&Work], device: &DeviceProfile) {
+        for times in MORE_IMAGES {
+            let larger: Vec<Work> = works.iter().map(|work| with_images(work, times)).collect();
+            let others = self.of_domain(Domain::Conv, &larger.iter().collect::<Vec<_>>(), device);
+            for (estimate, other) in estimates.iter_mut().zip(others) {
+                if !other.extrapolated && other.duration < estimate.duration {
+                    let Estimate { error, extrapolated, .. } = *estimate;
+                    *estimate = Estimate { error: error.max(other.error), extrapolated, ..other };
+                }
+            }
+        }
     }
 
     /// `estimate` of a product, or where that is less what the same product takes in more bits.
@@ -487,6 +505,9 @@ impl Fits {
         own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters_on(device).into_owned())
     }
 }
+
+/// How many times as many images a convolution is compared with.
+const MORE_IMAGES: [u64; 3] = [2, 4, 8];
 
 /// The product `work` with factors in the next more bits that `device` has units for, and what a table of `work` holds beside it.
 fn wider(work: &Work, device: &DeviceProfile) -> Option<(Work, DurNs)> {

@@ -301,7 +301,7 @@ pub struct Work {
 }
 
 /// Bytes of an element as kernels of `work`'s precision load it.
-pub(super) fn element_bytes(work: &Work) -> u64 {
+pub(crate) fn element_bytes(work: &Work) -> u64 {
     element_bytes_of(work.precision)
 }
 

@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::cost::operators::{
-    AttentionSize, GemmSize, LookupSize, attention_work, gemm_work, lookup_work, movement_work,
+    AttentionSize, ConvPass, ConvSize, GemmSize, LookupSize, attention_work, conv_work, gemm_work, lookup_work,
+    movement_work,
 };
 use crate::cost::work::CollectiveKind;
 use crate::device::Catalog;
@@ -244,5 +245,31 @@ fn sizes_beyond_all_reason_are_priced_without_a_shape() {
         ] {
             assert!(models.estimate(&work, h100).is_some(), "{work:?}");
         }
+    }
+}
+
+#[test]
+fn a_convolution_of_fewer_images_takes_no_longer_where_tables_end() {
+    let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+    let size = ConvSize {
+        batch: 1,
+        channels_in: 384,
+        channels_out: 256,
+        in_area: 169,
+        out_h: 13,
+        out_w: 13,
+        r: 3,
+        s: 3,
+        stride: 1,
+        groups: 1,
+    };
+    for device in ["V100", "P100", "H100-SXM", "A100-40"] {
+        let device = catalog.find(device).unwrap();
+        let time = |batch| {
+            let work = conv_work(&ConvSize { batch, ..size }, ConvPass::Forward, DType::Fp32, false);
+            models.estimate(&work, device).unwrap().duration
+        };
+        let times = [1, 2, 4, 8, 16, 32, 64].map(time);
+        assert!(times.is_sorted(), "{}: {times:?}", device.id);
     }
 }

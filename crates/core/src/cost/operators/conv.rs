@@ -1,7 +1,7 @@
 //! FLOP and bytes of convolutions, forward and backward.
 
 use crate::cost::conv_choice::ChosenAlgorithm;
-use crate::cost::work::{Family, Shape, Work};
+use crate::cost::work::{Family, Shape, Work, element_bytes};
 use crate::graph::{ConvArguments, DType};
 use crate::units::{Bytes, Flop};
 
@@ -81,6 +81,23 @@ pub fn conv_work(size: &ConvSize, pass: ConvPass, dtype: DType, tf32: bool) -> W
         shape: Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm: None }
             .possible(),
     }
+}
+
+/// The convolution `work`, any pass of it, with `times` the images; anything else as it is.
+pub(crate) fn with_images(work: &Work, times: u64) -> Work {
+    let mut more = work.clone();
+    let Shape::Conv { batch, channels_in, channels_out, r, s, groups, .. } = &mut more.shape else { return more };
+    let weight = elements(&[*channels_out, (*channels_in / (*groups).max(1)).max(1), *r, *s]);
+    let weight = weight.saturating_mul(element_bytes(work));
+    *batch = batch.saturating_mul(times);
+    let of_images = |bytes: u64| Bytes(bytes.saturating_mul(times));
+    (more.read, more.written) = if work.written.0 == weight {
+        (of_images(work.read.0), work.written)
+    } else {
+        (of_images(work.read.0.saturating_sub(weight)) + Bytes(weight), of_images(work.written.0))
+    };
+    more.flop = Flop(work.flop.0 * times as f64);
+    more
 }
 
 /// The work of one pass of the convolution operator `name`, by the algorithm among its arguments, if there is one.
@@ -182,6 +199,16 @@ mod tests {
             s: 11,
             stride: 4,
             groups: 1,
+        }
+    }
+
+    #[test]
+    fn a_convolution_of_more_images_has_their_work_and_the_same_weights() {
+        for pass in [ConvPass::Forward, ConvPass::InputGradient, ConvPass::WeightGradient] {
+            let size = alexnet_conv1();
+            let larger = ConvSize { batch: 4 * size.batch, ..size };
+            let of = |size| conv_work(size, pass, DType::Fp32, false);
+            assert_eq!(with_images(&of(&size), 4), of(&larger));
         }
     }
 

@@ -21,6 +21,7 @@ use super::work::{Family, Work};
 use args::Args;
 pub use attention::{AttentionSize, attention_work};
 pub(crate) use attention::{attention_forward, kv_heads};
+pub(crate) use conv::with_images;
 pub use conv::{ConvPass, ConvSize, conv_flop, conv_work};
 pub use embedding::{LookupSize, lookup_work};
 pub(super) use gemm::gemm_bytes;

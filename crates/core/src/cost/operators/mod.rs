@@ -313,7 +313,7 @@ pub(super) mod tests {
             // 1 FLOP an element; both read, one written.
             worked("aten::add", pair(), 6400.0, 51_200, 25_600),
             worked("aten::relu", one(), 6400.0, 25_600, 25_600),
-            worked("aten::gelu", one(), 175.0 * 6400.0, 25_600, 25_600),
+            worked("aten::gelu", one(), 28.0 * 6400.0, 25_600, 25_600),
             // The mask has a byte an element.
             worked("aten::native_dropout", one(), 12_800.0, 25_600, 25_600 + 6400),
             // Rows of 100: 8 FLOP an element; scale and shift, of 100 elements each, beside; of 8 channels each.

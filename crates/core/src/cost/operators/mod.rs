@@ -319,7 +319,7 @@ pub(super) mod tests {
             // Rows of 100: 8 FLOP an element; scale and shift, of 100 elements each, beside; of 8 channels each.
             worked("aten::native_layer_norm", one(), 51_200.0, 25_600 + 2 * 100 * 4, 25_600),
             worked("aten::native_batch_norm", operands(&[&[4, 8, 5, 5]]), 6400.0, 3200 + 2 * 8 * 4, 3200),
-            worked("aten::_softmax", with(one(), &["-1"]), 174.0 * 6400.0, 25_600, 25_600),
+            worked("aten::_softmax", with(one(), &["-1"]), 12.0 * 6400.0, 25_600, 25_600),
             worked("aten::_softmax_backward_data", with(pair(), &["-1"]), 12_800.0, 76_800, 25_600),
             // All read, one number written.
             worked("aten::sum", one(), 6400.0, 25_600, 4),

@@ -7,6 +7,7 @@ use crate::cost::Family;
 use crate::graph::{LaneId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Node, NodeSet};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -59,11 +60,16 @@ impl Transform for Fuse {
         let kernels = chains.iter().map(Vec::len).sum();
         let host = merge_all(draft, &chains, Combine::Chain);
         let summary = format!("{} → {}, {host} host tasks gone", count(kernels, "kernel"), chains.len());
-        StepReport { changed: kernels + host, summary, ..StepReport::default() }
+        let effects = vec![Effect::assumption(SAME_DATA)];
+        StepReport { changed: kernels + host, summary, effects, ..StepReport::default() }
     }
 }
 
-/// Runs of two or more selected element-wise kernels that follow one another on a stream.
+/// What is assumed of kernels that are fused.
+const SAME_DATA: &str = "neighbouring element-wise kernels that write as much are taken to work on the same data, each on the result of the one before";
+
+/// Chains of selected element-wise kernels that follow one another on a stream, one of each operator: where operators do their work in
+/// several kernels, by slices, a chain has the same slice of each.
 fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
     let fits = |node: &Node| {
         draft.kind_of(*node) == TaskKind::Kernel
@@ -75,8 +81,12 @@ fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
     let mut chains = Vec::new();
     for lane in draft.in_order(|node| draft.kind_of(node).is_device()).values() {
         for run in lane.chunk_by(|a, b| fits(a) && fits(b) && elements(*a) == elements(*b)) {
-            if run.len() > 1 {
-                chains.push(run.to_vec());
+            // What a step added is no slice of the operator that it stands beside.
+            let traced = |node: Node| draft.operator_of(node).filter(|_| matches!(node, Node::Traced(_)));
+            let of_one = |a: &Node, b: &Node| traced(*a).is_some_and(|id| traced(*b) == Some(id));
+            let operators: Vec<&[Node]> = run.chunk_by(of_one).collect();
+            for alike in operators.chunk_by(|a, b| a.len() == b.len()).filter(|alike| alike.len() > 1) {
+                chains.extend((0..alike[0].len()).map(|slice| alike.iter().map(|kernels| kernels[slice]).collect()));
             }
         }
     }

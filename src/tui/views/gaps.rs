@@ -208,21 +208,30 @@ fn columns(title: &'static str) -> Vec<Column> {
         column("share", 7, true, 0),
         column("", 18, false, 124),
         column("gaps", 5, true, 90),
-        column("at", 10, true, 140),
-        column("stream", 14, false, 132),
-        column("then", 22, false, 160),
-        column("gains", 9, true, 60),
+        column("at", 10, true, NEVER),
+        column("stream", 14, false, NEVER),
+        column("then", 26, false, NEVER),
+        column("off iteration", 13, true, 60),
         column("by", 26, false, 100),
     ]
 }
 
-/// Those of a gap alone: where several streams have gaps, on which it is instead of how many they are.
+/// Wider than any terminal: a column that is not shown.
+const NEVER: u16 = u16::MAX;
+
+/// Those of a gap alone: when it begins, on which of several streams, and what runs after it. What an edit takes off the
+/// iteration is told of all gaps of a cause together.
 fn columns_of_one(are_several: bool) -> Vec<Column> {
-    let place = |column: Column| match column.title {
-        _ if !are_several => column,
-        "gaps" => Column { from_width: u16::MAX, ..column },
-        "stream" => Column { from_width: 90, ..column },
-        _ => column,
+    let place = |column: Column| {
+        let from_width = match column.title {
+            "gaps" | "off iteration" | "by" => NEVER,
+            "at" => 0,
+            "stream" if are_several => 76,
+            "then" => 100,
+            "" => 150,
+            _ => column.from_width,
+        };
+        Column { from_width, ..column }
     };
     columns("because").into_iter().map(place).collect()
 }

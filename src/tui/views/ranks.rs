@@ -90,9 +90,10 @@ impl View for Ranks {
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        let mut pieces = if work.table.is_other { each::chosen(work) } else { arrivals(work) };
-        pieces.push((format!(" · {LATE}"), Role::Faint));
-        pane::flow(&pieces, canvas);
+        let pieces = if work.table.is_other { each::chosen(work) } else { arrivals(work) };
+        let top = pane::flow(&pieces, canvas);
+        let (width, room) = (canvas.width(), canvas.height().saturating_sub(top));
+        pane::flowing(LATE, Role::Faint, &mut canvas.part(0, top, width, room));
     }
 
     fn why(&self, work: &Workspace, lines: &mut Why) {

@@ -106,7 +106,7 @@ fn hints_stay_whatever_is_chosen_or_said_and_do_what_they_say_when_clicked() {
                 play(&mut screen, keys);
                 let shown = text(&screen);
                 let hints =
-                    ["/ find", "enter ", "type to filter", "choose a step", "moves along", "another knob", "< > move"];
+                    ["/ find", "enter ", "type to filter", "choose a step", "along it", "another knob", "< > move"];
                 let has_hint = hints.iter().any(|hint| shown.contains(hint)) || shown.contains("← → point");
                 assert!(has_hint, "{pane:?} {keys:?} {size:?}\n{shown}");
             }

@@ -42,7 +42,7 @@ pub fn render(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     let (labels, head) = (label_width(width), head_height(height));
     draw_ruler(scene, state, &mut canvas.part(labels, 0, width - labels, 1));
     if head > 1 {
-        canvas.text(0, 1, "whole trace", Role::Faint);
+        canvas.text(1, 1, "whole trace", Role::Faint);
         draw_minimap(scene, state, &mut canvas.part(labels, 1, width - labels, 1));
     }
     let body = body_height(height);
@@ -64,7 +64,7 @@ pub fn render(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     draw_more(canvas, first, rows.len(), shown.len());
     let (used, spare) = (shown.len() as u16 + 1, body.saturating_sub(shown.len() as u16 + 1));
     if spare >= LEAST_KERNELS && scene.simulated.kernels.len() > 1 {
-        kernels::render(scene, labels, &mut canvas.part(0, head + used, width, spare));
+        kernels::render(scene, state.family, labels, &mut canvas.part(0, head + used, width, spare));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tui::listing::{GapGroup, Nesting, Tree};
 use crate::tui::runner::{Analysis, Finding};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::short_name;
+use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::critical_path::explained;
 use retime_core::analysis::gaps::{Gap, candidate_steps};
@@ -48,11 +48,7 @@ impl View for Gaps {
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
-        let keys = [
-            ("enter", "opens or folds"),
-            ("o", "shows it on the timeline"),
-            ("A", "adds the edit that closes it best"),
-        ];
+        let keys = [("enter", "opens, folds"), ("o", "on the timeline"), ("A", "adds the best edit")];
         keys.map(|(key, what)| (key, what.to_owned())).to_vec()
     }
 
@@ -244,7 +240,7 @@ fn row(work: &Workspace, group: &GapGroup, nesting: Option<Nesting>, (whole, mos
     let graph = work.listing.view_model.graph(&work.loaded);
     let gap = longest(work, group);
     let one = gap.filter(|_| group.gaps.len() == 1);
-    let at = one.map_or(String::new(), |gap| work.scene().simulated_at(gap.start).to_string());
+    let at = one.map_or(String::new(), |gap| signed(work.scene().simulated_at(gap.start)).replace('+', ""));
     let next = one.and_then(|gap| gap.next).map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
     let (by, gains) = match closing(work, group).into_iter().next() {
         Some((line, gain)) => (line, format!("−{gain}")),

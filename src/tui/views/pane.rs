@@ -139,7 +139,8 @@ pub fn flowing(text: &str, role: Role, canvas: &mut Canvas<'_>) {
     let (width, room) = (canvas.width().saturating_sub(2) as usize, canvas.height() as usize);
     let mut lines = wrap(text, width);
     if let Some(last) = room.checked_sub(1).filter(|_| lines.len() > room) {
-        lines[last] = format!("{} …", cut(&lines[last], width.saturating_sub(2)));
+        let longer = format!("{} …", lines[last]);
+        lines[last] = if longer.width() > width { cut(&longer, width).into_owned() } else { longer };
     }
     for (line, y) in lines.iter().take(room).zip(0..) {
         canvas.text(1, y, line, role);
@@ -225,7 +226,7 @@ fn listed(details: &[Detail], canvas: &mut Canvas<'_>) {
     let whole = || details.iter().map(|detail| (detail.label, detail.value.clone())).collect();
     let room = usize::from(canvas.height()) * columns as usize;
     // Of a long last one the rest may go.
-    let begun = details.len().saturating_sub(1) + wrapped.len() - details.last().map_or(0, |last| parts(last).len());
+    let begun = wrapped.len() - details.last().map_or(0, |last| parts(last).len());
     let mut lines: Vec<(&str, String)> = if begun < room { wrapped } else { whole() };
     if lines.len() > room {
         lines.truncate(room);

@@ -68,7 +68,7 @@ impl View for Ranks {
     }
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
-        let mut keys = vec![("enter", "shows it on the timeline".to_owned())];
+        let mut keys = vec![("enter", "on the timeline".to_owned())];
         keys.push(("v", if work.table.is_other { "collectives" } else { "each rank" }.to_owned()));
         if work.table.is_other {
             keys.push(("s", RankOrder::next_of(work).to_owned()));

@@ -10,7 +10,7 @@ use crate::tui::workspace::Workspace;
 use retime_core::units::{DurNs, Percent};
 
 /// Columns of the names of the two rows.
-const LABELS: u16 = 10;
+const LABELS: u16 = 11;
 /// Columns of the figures at the right.
 const FIGURES: u16 = 10;
 /// Below this width names and figures, which the header has, go.
@@ -92,7 +92,7 @@ fn bars(work: &Workspace, width: u16) -> Vec<Bar> {
 
 fn draw(work: &Workspace, bar: &Bar, canvas: &mut Canvas<'_>) {
     if canvas.width() >= NARROW {
-        canvas.text(0, bar.y, bar.label, bar.role);
+        canvas.text(1, bar.y, bar.label, bar.role);
         canvas.right(0, bar.y, 1, &[(bar.whole.to_string(), bar.role)]);
     }
     for (number, &(part, from, to)) in bar.segments.iter().enumerate() {
@@ -123,8 +123,7 @@ fn caption(part: Part, whole: DurNs, room: usize) -> String {
     let is_plain = unit(&time) == unit(&whole.to_string());
     let figure = time.split(' ').next().filter(|_| is_plain).unwrap_or(&time).to_owned();
     let share = format!("{:.0}", Percent::of(part.time, whole));
-    let captions =
-        [format!("{} {time} {share}", part.name), format!("{} {figure}", part.name), part.name.to_owned()];
+    let captions = [format!("{} {time} {share}", part.name), format!("{} {figure}", part.name), part.name.to_owned()];
     let fits = captions.into_iter().find(|caption| caption.width() <= room);
     let is_told = room > LEAST_LETTERS;
     fits.or_else(|| is_told.then(|| cut(part.name, room).into_owned())).unwrap_or_default()

@@ -70,7 +70,7 @@ impl View for Sweep {
             return vec![("K", "another knob".to_owned())];
         }
         let keys = [
-            ("←→", "moves along it, and all views with it"),
+            ("←→", "along it"),
             ("A", "puts it in force"),
             ("v", if work.table.is_other { "chart" } else { "table" }),
             ("K", "another knob"),

@@ -10,7 +10,9 @@ use crate::tui::effect::Effect;
 use crate::tui::table::Table;
 use crate::tui::theme::{Paint, Role};
 use crate::tui::timeline::range::{self, InRange, SideSums};
-use crate::tui::timeline::{self, DensityIndex, Detail, HeadPart, Item, Timeline as TimelineState, describe, short_name};
+use crate::tui::timeline::{
+    self, DensityIndex, Detail, HeadPart, Item, Timeline as TimelineState, describe, short_name,
+};
 use crate::tui::workspace::Workspace;
 use retime_core::units::{DurNs, Percent, TimeNs};
 
@@ -193,7 +195,7 @@ const CHOSEN: [(&str, &str); 8] = [
     ("< >", "alike"),
     ("H", "hide family"),
     ("space", "mark"),
-    ("v", "measured, simulated"),
+    ("v", "other side"),
     ("/", "find"),
 ];
 

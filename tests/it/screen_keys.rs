@@ -271,6 +271,24 @@ fn the_boards_devices_have_what_a_thousand_steps_cost_where_prices_are_given() {
     assert!(row.contains(&cost), "{cost} in {row}");
 }
 
+#[test]
+fn the_boards_devices_have_names_on_the_narrowest_screen() {
+    let mut screen = open("vgg13-train-h100", (80, 24), &[]);
+    play(&mut screen, "g");
+    assert_shows(&screen, "▸GB200 ");
+    assert_shows(&screen, "H100-SXM ◂");
+}
+
+/// A search is kept at the hit that it had found while it was typed.
+#[test]
+fn enter_keeps_the_hit_of_a_search_on_the_timeline() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    play(&mut screen, "/wgrad");
+    assert_shows(&screen, "1 of ");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "1 of ");
+}
+
 /// The screen in a style, with an edit in force.
 fn open_in(style: &retime::tui::Style, (width, height): (u16, u16)) -> ScriptedScreen {
     let engine = crate::support::engine();

@@ -38,12 +38,14 @@ fn substitute(symbol: &str) -> &'static str {
         "←" | "◂" | "◀" | "‹" | "≤" => "<",
         "↑" | "▲" => "^",
         "↓" | "▼" | "▾" | "✓" => "v",
-        "■" | "●" | "◆" | "•" | "★" => "*",
-        "○" | "◇" | "□" => "o",
-        "·" | "⋯" | "…" => ".",
+        "■" | "◆" | "•" | "★" => "*",
+        "○" | "◇" | "□" | "●" => "o",
+        "◉" => "O",
+        "·" | "⋯" => ".",
+        "Δ" => "d",
         "×" | "✗" => "x",
         "÷" | "╱" => "/",
-        "±" | "≈" => "~",
+        "±" | "≈" | "…" => "~",
         "µ" | "μ" => "u",
         _ if symbol.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)) => ".",
         _ if symbol.width() == 2 => "..",
@@ -64,6 +66,12 @@ mod tests {
         assert!(!needed(&[("LANG", "C.UTF-8")]));
         assert!(needed(&[("LANG", "C.UTF-8"), ("LC_ALL", "C")]));
         assert!(needed(&[("TERM", "dumb")]));
+    }
+
+    #[test]
+    fn what_is_cut_and_marks_of_a_chart_stay_told_apart() {
+        let all: std::collections::BTreeSet<_> = ["●", "◉", "★", "×", "·", "…"].map(substitute).into();
+        assert_eq!(all.len(), 6, "{all:?}");
     }
 
     #[test]

@@ -67,13 +67,6 @@ impl<'a> Canvas<'a> {
         end - self.area.x
     }
 
-    /// Writes as much of `text` as fits at the upper left corner, without an ellipsis.
-    pub fn put_bare(&mut self, text: &str, style: Style) {
-        if self.area.width > 0 && self.area.height > 0 {
-            self.buffer.set_stringn(self.area.x, self.area.y, shown(text), self.area.width as usize, style);
-        }
-    }
-
     /// Writes `text` in the style of `role`.
     pub fn text(&mut self, x: u16, y: u16, text: &str, role: Role) -> u16 {
         self.put(x, y, text, self.theme.style(role))
@@ -262,7 +255,7 @@ pub fn cut(text: &str, room: usize) -> Cow<'_, str> {
     kept.into()
 }
 
-/// `text` in lines of at most `width` columns; all but the first indented. A longer word has a line of its own.
+/// `text` in lines of at most `width` columns; all but the first indented. A longer word is broken.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     wrapped(text, width, "  ")
 }
@@ -271,7 +264,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 pub fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     let options = textwrap::Options::new(width)
         .subsequent_indent(indent)
-        .break_words(false)
+        .break_words(true)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
 //! Where everything goes, by the size of the terminal, and what gives way as it narrows.
 //!
-//! In this order: details column, step column (then one line, which `Tab` opens), minimap, inspector, device name, names in the
-//! bar. Below [`LEAST`] the views go, below [`BARE`] everything.
+//! In this order: details below the steps, step column (then one line, which `Tab` opens), minimap, inspector, device name,
+//! names in the bar. Below [`LEAST`] the views go, below [`BARE`] everything.
 
 use ratatui::layout::{Rect, Size};
 
@@ -15,10 +15,12 @@ const WIDE: u16 = 160;
 const BESIDE: u16 = 100;
 /// The least of that column.
 const LEAST_LIST: u16 = 20;
-/// From here on what is selected has a column of its own.
+/// From here on what is selected stands below the steps, in their column.
 const WITH_DETAILS: Size = Size { width: 180, height: 45 };
-/// Columns of what is selected.
-const DETAILS: u16 = 52;
+/// Columns of both, where none were chosen.
+const SIDE: u16 = 53;
+/// The least of that column.
+const LEAST_SIDE: u16 = 40;
 
 /// What is to be shown beside the view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub struct Wanted {
     pub steps: bool,
     /// Rows of the ribbon.
     pub ribbon: u16,
-    /// Columns of the list of steps, where they were chosen.
+    /// Columns of the list of steps, and of what is selected below it, where they were chosen.
     pub list: Option<u16>,
 }
 
@@ -82,17 +84,18 @@ pub fn regions(size: Size, wanted: Wanted) -> Option<Regions> {
             is_bare: true,
         });
     }
-    let has_column = size.width >= WITH_DETAILS.width && size.height >= WITH_DETAILS.height;
-    let (middle, details_rule, details) = if has_column {
-        let x = size.width - DETAILS;
-        let details = Rect::new(x, body.y, DETAILS, body.height);
-        (Rect { width: x - 1, ..body }, Rect::new(x, titles.y, DETAILS, 1), details)
-    } else {
-        let details = row(bar.y - details_height(size), details_height(size));
-        let rule = row(details.y - 1, 1);
-        (Rect { height: rule.y - body.y, ..body }, rule, details)
-    };
-    let titles = Rect { width: if has_column { details.x } else { size.width }, ..titles };
+    if size.width >= WITH_DETAILS.width && size.height >= WITH_DETAILS.height {
+        let side = wanted.list.unwrap_or(SIDE).clamp(LEAST_SIDE, size.width / 2);
+        let list = Rect { width: side - 1, height: body.height / 3, ..body };
+        let details_rule = Rect { y: list.bottom(), height: 1, ..list };
+        let details = Rect { y: details_rule.bottom(), height: body.bottom() - details_rule.bottom(), ..list };
+        let view = Rect { x: side, width: size.width - side, ..body };
+        let scenario = Some(list);
+        return Some(Regions { header, ribbon, scenario, titles, view, details_rule, details, bar, is_bare: false });
+    }
+    let details = row(bar.y - details_height(size), details_height(size));
+    let details_rule = row(details.y - 1, 1);
+    let middle = Rect { height: details_rule.y - body.y, ..body };
     let has_list = size.width >= WIDE || size.width >= BESIDE && wanted.steps;
     let usual = (size.width * 2 / 7).clamp(28, 44);
     let list = has_list.then(|| wanted.list.unwrap_or(usual).clamp(LEAST_LIST, middle.width / 2));
@@ -126,17 +129,17 @@ mod tests {
         for (width, height) in (40..=300).flat_map(|width| (10..=100).map(move |height| (width, height))) {
             for wanted in all_wanted() {
                 let it = regions(Size { width, height }, wanted).unwrap();
-                let is_beside = it.details.x > 0;
                 let over = it.scenario.filter(|list| list.x == it.view.x);
                 let list = it.scenario.filter(|_| over.is_none());
-                let columns = it.view.width
-                    + list.map_or(0, |list| list.width + 1)
-                    + if is_beside { it.details.width + 1 } else { 0 };
+                let columns = it.view.width + list.map_or(0, |list| list.width + 1);
                 assert_eq!(columns, width, "{width}×{height} {wanted:?}");
-                let below = if is_beside { 0 } else { it.details_rule.height + it.details.height };
+                let is_beside = it.details.width < it.view.x;
+                let pane = it.details_rule.height + it.details.height;
+                let beside = list.filter(|_| is_beside).map_or(it.view.height, |list| list.height + pane);
+                assert_eq!(beside, it.view.height, "{width}×{height} {wanted:?}");
                 let rows =
                     [it.header, it.ribbon, it.titles, it.view, it.bar].map(|area| area.height).iter().sum::<u16>();
-                assert_eq!(rows + below, height, "{width}×{height} {wanted:?}");
+                assert_eq!(rows + if is_beside { 0 } else { pane }, height, "{width}×{height} {wanted:?}");
                 assert!(it.is_bare || it.view.height >= 6 - u16::from(height < 18), "{width}×{height}");
             }
         }
@@ -149,9 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_details_have_columns_where_there_is_room() {
+    fn steps_have_a_column_where_there_is_room_and_details_stand_below_them() {
         let at = |width, height| regions(Size { width, height }, Wanted { ribbon: 1, ..Wanted::default() }).unwrap();
         assert!(at(120, 40).scenario.is_none() && at(160, 40).scenario.is_some());
-        assert!(at(120, 40).details.y > at(120, 40).view.y && at(200, 60).details.y == at(200, 60).view.y);
+        let (design, large) = (at(120, 40), at(180, 45));
+        assert!(design.details.y > design.view.y && large.details.y > large.scenario.unwrap().y);
+        assert!(large.view.width > design.view.width && large.view.height > design.view.height);
     }
 }

@@ -190,6 +190,9 @@ fn key_pressed(app: &mut App, key: KeyEvent) -> command::CommandResult {
     }
     let press = KeyPress::from(key);
     let Some(line) = app.keymap.get(app.pane(), press).map(str::to_owned) else {
+        if !app.regions().is_bare {
+            app.say(Message::note(format!("{press} does nothing here: ? lists the keys")));
+        }
         return Ok(Vec::new());
     };
     let name = line.split(' ').next().unwrap_or("");

@@ -42,7 +42,7 @@ fn after(screen: &mut ScriptedScreen, keys: &str) -> String {
 
 /// The words of the line that the cursor is on.
 fn chosen(shown: &str) -> Vec<String> {
-    let pane = |line: &str| line.rsplit('│').find(|part| part.starts_with('▸')).map(str::to_owned);
+    let pane = |line: &str| line.rsplit(['│', '┤']).find(|part| part.starts_with('▸')).map(str::to_owned);
     let row = shown.lines().filter_map(pane).next_back().unwrap_or_default();
     row.trim_start_matches('▸').split_whitespace().map(str::to_owned).collect()
 }

@@ -106,7 +106,7 @@ fn hints_stay_whatever_is_chosen_or_said_and_do_what_they_say_when_clicked() {
                 play(&mut screen, keys);
                 let shown = text(&screen);
                 let hints =
-                    ["/ find", "enter ", "type to filter", "choose a step", "moves along", "another knob", "< > move"];
+                    ["/ find", "enter ", "type to filter", "choose a step", "along it", "another knob", "< > move"];
                 let has_hint = hints.iter().any(|hint| shown.contains(hint)) || shown.contains("← → point");
                 assert!(has_hint, "{pane:?} {keys:?} {size:?}\n{shown}");
             }
@@ -269,6 +269,24 @@ fn the_boards_devices_have_what_a_thousand_steps_cost_where_prices_are_given() {
     let cost = format!("{:.3}", base / 1e9);
     let row = text(&screen).lines().find(|line| line.contains("H100-SXM ◂")).unwrap().to_owned();
     assert!(row.contains(&cost), "{cost} in {row}");
+}
+
+#[test]
+fn the_boards_devices_have_names_on_the_narrowest_screen() {
+    let mut screen = open("vgg13-train-h100", (80, 24), &[]);
+    play(&mut screen, "g");
+    assert_shows(&screen, "▸GB200 ");
+    assert_shows(&screen, "H100-SXM ◂");
+}
+
+/// A search is kept at the hit that it had found while it was typed.
+#[test]
+fn enter_keeps_the_hit_of_a_search_on_the_timeline() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    play(&mut screen, "/wgrad");
+    assert_shows(&screen, "1 of ");
+    play(&mut screen, "<enter>");
+    assert_shows(&screen, "1 of ");
 }
 
 /// The screen in a style, with an edit in force.

@@ -119,8 +119,8 @@ fn a_drag_on_the_ruler_is_a_range_and_one_on_the_minimap_goes_along() {
 fn the_line_between_steps_and_view_is_dragged() {
     let mut screen = open("vgg13-train-h100", (200, 60), &[]);
     let edge = |screen: &ScriptedScreen| text(screen).lines().nth(3).unwrap().chars().position(|c| c == '┬');
-    assert_eq!(edge(&screen), Some(43));
-    screen.press("<drag:43,20,60,20>").unwrap();
+    assert_eq!(edge(&screen), Some(52));
+    screen.press("<drag:52,20,60,20>").unwrap();
     assert_eq!(edge(&screen), Some(60));
 }
 

@@ -59,7 +59,7 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
     let inside = |area: ratatui::layout::Rect| area.contains((x, y).into());
     let on_view = inside(regions.view);
     let list = regions.scenario.filter(|list| list.x < regions.view.x);
-    let on_splitter = list.is_some_and(|list| x == list.right() && (list.y..list.bottom()).contains(&y));
+    let on_splitter = list.is_some_and(|list| x == list.right() && (list.y..regions.view.bottom()).contains(&y));
     app.press = Some(MousePress { x, y, on_view, on_splitter, is_drag: false, at: std::time::Instant::now() });
     if let Some(line) = Some(regions.bar).filter(|&area| inside(area)).and_then(|area| bar::command_at(app, area, x)) {
         return run_line(app, line);
@@ -79,7 +79,8 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
     }
     if let Some(area) = regions.scenario.filter(|&area| inside(area)) {
         app.focus = Focus::Scenario;
-        app.choose_step((y - area.y) as usize);
+        let first = app.workspace().map_or(0, |work| steps::first_shown(work, area.height));
+        app.choose_step(first + (y - area.y) as usize);
         return if is_double { run_line(app, "edit") } else { Ok(Vec::new()) };
     }
     if on_view {

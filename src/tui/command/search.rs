@@ -211,7 +211,7 @@ impl App {
             self.choose_step(found.row + 1);
             return Ok((found.number, found.count));
         }
-        let Some(table) = self.rows() else { return self.hit_on_timeline(is_forward) };
+        let Some(table) = self.rows() else { return self.hit_on_timeline(is_forward, is_here_one) };
         let (cursor, count) = (work.table.cursor, table.count);
         let found = hit(count, backwards(from(cursor), count), is_forward, |row| has(&(table.row)(row), &text));
         drop(table);
@@ -223,13 +223,13 @@ impl App {
         Ok((found.number, found.count))
     }
 
-    fn hit_on_timeline(&mut self, is_forward: bool) -> Result<(usize, usize), String> {
+    fn hit_on_timeline(&mut self, is_forward: bool, is_here_one: bool) -> Result<(usize, usize), String> {
         let found = self.with_timeline(|scene, extent, timeline| {
             let name = timeline.search.clone();
             if timeline.go_to_rank(scene, extent, &name) {
                 return Some((1, 1));
             }
-            let found = find(scene, timeline, is_forward)?;
+            let found = find(scene, timeline, is_forward, is_here_one)?;
             let side = timeline.side;
             timeline.select(scene, extent, found.item, side);
             Some((found.number, found.count))

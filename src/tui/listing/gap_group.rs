@@ -74,7 +74,7 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<GapGroup
     }
     let short = survey.main_streams().map(|stream| stream.idle).sum::<DurNs>() - listed;
     if sources.filter.is_none() && short > DurNs::ZERO {
-        let label = "shorter ones, each under 0.1 % of the iteration";
+        let label = "shorter ones, each under 0.1 %";
         let path = format!("gaps {label}");
         rows.push(GapGroup { label, path, depth: 0, end: rows.len() + 1, idle: short, gaps: Vec::new() });
     }

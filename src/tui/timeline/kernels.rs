@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::session::Outcome;
 use crate::tui::canvas::{Canvas, cut};
-use crate::tui::theme::Role;
+use crate::tui::theme::{Paint, Role};
 use retime_core::graph::{ExecutionGraph, NodeId, OperatorId, Task};
 use retime_core::intern::NameId;
 use retime_core::scenario::Resolved;
@@ -90,20 +90,24 @@ pub fn sums(
     all
 }
 
-/// Draws as many sums as there are rows, one per row, under a title.
-pub fn render(scene: Scene<'_>, labels: u16, canvas: &mut Canvas<'_>) {
+/// Draws as many sums as there are rows, one per row, under a title; those of one family where that is chosen.
+pub fn render(scene: Scene<'_>, family: Option<Paint>, labels: u16, canvas: &mut Canvas<'_>) {
     let width = canvas.width();
     let figures = labels + if scene.is_edited { 32 } else { 10 };
     let period = &(if scene.is_edited { scene.simulated } else { scene.measured }).period;
     // Of the iteration of all ranks, whose work is summed.
     let whole = DurNs(period.end.since(period.start).0.saturating_mul(scene.graph.ranks.len().max(1) as i64));
     canvas.text(1, 0, "kernels", Role::Dim);
+    if let Some(family) = family {
+        canvas.text(1, 1, &format!("{} only", family.key()), Role::Warn);
+    }
     let mut head = canvas.part(labels, 0, width - labels, 1);
     head.rule(0, "");
     let (before, compared) = if scene.is_edited { ("replayed", "  simulated     change") } else { (scene.origin, "") };
     head.text(0, 0, &format!("{before:>9}{compared}   share  what "), Role::Dim);
     let rows = canvas.height().saturating_sub(1) as usize;
     let shown = scene.simulated.kernels.iter().filter(|sum| sum.before.max(sum.simulated) > DurNs::ZERO);
+    let shown = shown.filter(|sum| family.is_none_or(|family| family == scene.paint(sum.item)));
     for (y, sum) in shown.take(rows).enumerate() {
         let y = y as u16 + 1;
         let mut row = canvas.part(labels, y, width - labels, 1);

@@ -22,8 +22,6 @@ const LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "
 const LOWER: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// A cell counts as filled from here on, as empty below the rest.
 const FULL: f32 = 15.0 / 16.0;
-/// Names in less room than this are cut without an ellipsis.
-const CUT_BARE: usize = 7;
 /// What a bar that steps back is filled with.
 const FADED: &str = "░";
 /// A half block is drawn from this share on.
@@ -206,11 +204,7 @@ impl<'a> Painter<'a> {
             let theme = canvas.theme();
             let style =
                 if self.is_selected(key) { theme.style(Role::BarSelected) } else { theme.bar(self.paint_of(key)) };
-            if room < CUT_BARE {
-                canvas.part(start as u16 + 1, y, room as u16, 1).put_bare(&name, style);
-            } else {
-                canvas.put(start as u16 + 1, y, &cut(&name, room), style);
-            }
+            canvas.put(start as u16 + 1, y, &cut(&name, room), style);
         }
     }
 
@@ -282,15 +276,16 @@ impl<'a> Painter<'a> {
     }
 }
 
-/// A caption in little room: of layer and role the role, of operator and sizes the operator.
+/// A caption in little room: of layer and role the role, of operator and sizes the operator, else the first word.
 fn fitting(caption: &str, room: usize) -> String {
     if caption.width() <= room {
         return caption.to_owned();
     }
     let is_size = |last: &str| last.split('×').all(|size| size.parse::<u64>().is_ok());
     let bare = caption.rsplit_once(' ').filter(|(_, last)| is_size(last)).map_or(caption, |(bare, _)| bare);
-    match bare.split_once(' ') {
-        Some((_, role)) if bare.width() > room && role.width() <= room => role.to_owned(),
+    match bare.split_once(' ').filter(|_| bare.width() > room) {
+        Some((_, role)) if role.width() <= room => role.to_owned(),
+        Some((first, _)) if first.width() <= room => first.to_owned(),
         _ => bare.to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! Draws the timeline: ruler, minimap, lane labels, rows, marks, the arrow between a launch and its kernel.
 
+use std::borrow::Cow;
+
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::canvas::{Canvas, cut};
@@ -40,7 +42,7 @@ pub fn render(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     let (labels, head) = (label_width(width), head_height(height));
     draw_ruler(scene, state, &mut canvas.part(labels, 0, width - labels, 1));
     if head > 1 {
-        canvas.text(0, 1, "whole trace", Role::Faint);
+        canvas.text(1, 1, "whole trace", Role::Faint);
         draw_minimap(scene, state, &mut canvas.part(labels, 1, width - labels, 1));
     }
     let body = body_height(height);
@@ -62,7 +64,7 @@ pub fn render(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>) {
     draw_more(canvas, first, rows.len(), shown.len());
     let (used, spare) = (shown.len() as u16 + 1, body.saturating_sub(shown.len() as u16 + 1));
     if spare >= LEAST_KERNELS && scene.simulated.kernels.len() > 1 {
-        kernels::render(scene, labels, &mut canvas.part(0, head + used, width, spare));
+        kernels::render(scene, state.family, labels, &mut canvas.part(0, head + used, width, spare));
     }
 }
 
@@ -155,7 +157,7 @@ fn draw_label(scene: Scene<'_>, state: &Timeline, canvas: &mut Canvas<'_>, y: u1
                 _ => Role::Text,
             };
             let name = if is_late { format!("! {name}") } else { name };
-            label.text(1, 0, without_number(&name, width.saturating_sub(2) as usize), role);
+            label.text(1, 0, &shortened(&name, width.saturating_sub(2) as usize), role);
         }
         _ => {}
     }
@@ -181,11 +183,15 @@ fn fold_label(scene: Scene<'_>, fold: Fold) -> String {
     text.trim().to_owned()
 }
 
-/// A label that has no room for the number of its thread goes without it.
-fn without_number(label: &str, room: usize) -> &str {
-    match label.rsplit_once(' ') {
-        Some((role, number)) if label.width() > room && number.len() > 3 && number.parse::<u64>().is_ok() => role,
-        _ => label,
+/// A label that has no room for the number of its thread goes without it; `3 threads` becomes `×3`.
+fn shortened(label: &str, room: usize) -> Cow<'_, str> {
+    let Some((front, last)) = label.rsplit_once(' ').filter(|_| label.width() > room) else { return label.into() };
+    if last.len() > 3 && last.parse::<u64>().is_ok() {
+        return front.into();
+    }
+    match front.rsplit_once(' ') {
+        Some((name, count)) if count.parse::<u64>().is_ok() => format!("{name} ×{count}").into(),
+        _ => label.into(),
     }
 }
 

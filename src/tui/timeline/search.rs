@@ -62,11 +62,12 @@ pub struct Found {
     pub count: usize,
 }
 
-/// The next item after (before) the cursor that the search finds, around the end if need be.
+/// The next item after (before) the cursor that the search finds, around the end if need be; forward the one at the cursor
+/// where that counts.
 ///
 /// # Complexity
 /// O(names + matches).
-pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool) -> Option<Found> {
+pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool, is_here_one: bool) -> Option<Found> {
     let density = scene.side(state.side);
     let cursor = state.selected.and_then(|item| Some((density.times(item)?.0.0, item)));
     let cursor = cursor.unwrap_or((state.cursor as i64, Item::Operator(OperatorId(0))));
@@ -87,7 +88,7 @@ pub fn find(scene: Scene<'_>, state: &Timeline, is_forward: bool) -> Option<Foun
             before += 1;
             previous = previous.max(Some(place));
         }
-        if place <= cursor {
+        if place < cursor || place == cursor && !is_here_one {
             upto += 1;
         } else {
             next = Some(next.map_or(place, |next: Place| next.min(place)));
@@ -136,16 +137,17 @@ mod tests {
         state.cursor = 0.0;
         let numbered: Vec<Place> = (1..=expected.len())
             .map(|number| {
-                let found = find(scene, &state, true).unwrap();
+                let found = find(scene, &state, true, false).unwrap();
                 assert_eq!((found.number, found.count), (number, expected.len()));
                 state.selected = Some(found.item);
                 (scene.measured.times(found.item).unwrap().0.0, found.item)
             })
             .collect();
         assert_eq!(numbered, expected);
-        assert_eq!(find(scene, &state, true).unwrap().number, 1);
-        assert_eq!(find(scene, &state, false).unwrap().number, expected.len() - 1);
+        assert_eq!(find(scene, &state, true, true).unwrap().number, expected.len(), "the one at the cursor");
+        assert_eq!(find(scene, &state, true, false).unwrap().number, 1);
+        assert_eq!(find(scene, &state, false, false).unwrap().number, expected.len() - 1);
         state.search = "no such name".to_owned();
-        assert_eq!(find(scene, &state, true), None);
+        assert_eq!(find(scene, &state, true, false), None);
     }
 }

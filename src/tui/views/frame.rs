@@ -78,15 +78,15 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
         steps::list(work, app.focus == Focus::Scenario, &mut part(canvas, area));
         mark(app, work, area, canvas);
         if !is_over {
-            part(canvas, Rect { x: area.width, width: 1, ..area }).column_rule(0);
+            part(canvas, Rect { x: area.width, width: 1, ..regions.view }).column_rule(0);
         }
-    }
-    if regions.details.y == regions.view.y {
-        part(canvas, Rect { x: regions.details.x - 1, width: 1, ..regions.details }).column_rule(0);
     }
     let mut rule = part(canvas, regions.details_rule);
     rule.rule(0, "");
     pane::title(app, work, &mut rule);
+    if regions.details.right() < regions.view.x {
+        canvas.text(regions.details.right(), regions.details_rule.y, "┤", Role::Border);
+    }
     pane::details(app, work, &mut part(canvas, regions.details));
     bar::status(app, regions, canvas);
 }

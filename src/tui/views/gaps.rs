@@ -12,7 +12,7 @@ use crate::tui::listing::{GapGroup, Nesting, Tree};
 use crate::tui::runner::{Analysis, Finding};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::short_name;
+use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::critical_path::explained;
 use retime_core::analysis::gaps::{Gap, candidate_steps};
@@ -48,11 +48,7 @@ impl View for Gaps {
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
-        let keys = [
-            ("enter", "opens or folds"),
-            ("o", "shows it on the timeline"),
-            ("A", "adds the edit that closes it best"),
-        ];
+        let keys = [("enter", "opens, folds"), ("o", "on the timeline"), ("A", "adds the best edit")];
         keys.map(|(key, what)| (key, what.to_owned())).to_vec()
     }
 
@@ -208,21 +204,30 @@ fn columns(title: &'static str) -> Vec<Column> {
         column("share", 7, true, 0),
         column("", 18, false, 124),
         column("gaps", 5, true, 90),
-        column("at", 10, true, 140),
-        column("stream", 14, false, 132),
-        column("then", 22, false, 160),
-        column("gains", 9, true, 60),
+        column("at", 10, true, NEVER),
+        column("stream", 14, false, NEVER),
+        column("then", 26, false, NEVER),
+        column("off iteration", 13, true, 60),
         column("by", 26, false, 100),
     ]
 }
 
-/// Those of a gap alone: where several streams have gaps, on which it is instead of how many they are.
+/// Wider than any terminal: a column that is not shown.
+const NEVER: u16 = u16::MAX;
+
+/// Those of a gap alone: when it begins, on which of several streams, and what runs after it. What an edit takes off the
+/// iteration is told of all gaps of a cause together.
 fn columns_of_one(are_several: bool) -> Vec<Column> {
-    let place = |column: Column| match column.title {
-        _ if !are_several => column,
-        "gaps" => Column { from_width: u16::MAX, ..column },
-        "stream" => Column { from_width: 90, ..column },
-        _ => column,
+    let place = |column: Column| {
+        let from_width = match column.title {
+            "gaps" | "off iteration" | "by" => NEVER,
+            "at" => 0,
+            "stream" if are_several => 76,
+            "then" => 100,
+            "" => 150,
+            _ => column.from_width,
+        };
+        Column { from_width, ..column }
     };
     columns("because").into_iter().map(place).collect()
 }
@@ -235,7 +240,7 @@ fn row(work: &Workspace, group: &GapGroup, nesting: Option<Nesting>, (whole, mos
     let graph = work.listing.view_model.graph(&work.loaded);
     let gap = longest(work, group);
     let one = gap.filter(|_| group.gaps.len() == 1);
-    let at = one.map_or(String::new(), |gap| work.scene().simulated_at(gap.start).to_string());
+    let at = one.map_or(String::new(), |gap| signed(work.scene().simulated_at(gap.start)).replace('+', ""));
     let next = one.and_then(|gap| gap.next).map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
     let (by, gains) = match closing(work, group).into_iter().next() {
         Some((line, gain)) => (line, format!("−{gain}")),

@@ -138,7 +138,8 @@ fn replay_error(summary: &Summary) -> Pieces {
 /// The second line, from all to the least that is shown.
 fn figures(work: &Workspace) -> Vec<Pieces> {
     let [whole, short, least] = [Words::All, Words::Short, Words::Least].map(|words| iteration(work, words));
-    let (gpu, brief_gpu, per_sample) = (gpu(work, false), gpu(work, true), per_sample(work));
+    let [gpu, short_gpu, brief_gpu] = [Busy::All, Busy::Short, Busy::Brief].map(|how| gpu(work, how));
+    let per_sample = per_sample(work);
     let [caveats, brief_caveats] = [false, true].map(|is_brief| caveats(work, is_brief));
     let [memory, brief_memory] = [Memory::Change, Memory::Brief].map(|how| memory(work, how));
     let also = also_named(work);
@@ -155,6 +156,7 @@ fn figures(work: &Workspace) -> Vec<Pieces> {
     vec![
         join(&[&whole, &per_sample, &caveats, &gpu, &memory, &also]),
         join(&[&whole, &per_sample, &caveats, &gpu, &memory]),
+        join(&[&whole, &per_sample, &caveats, &short_gpu, &memory]),
         join(&[&whole, &per_sample, &caveats, &brief_gpu, &memory]),
         join(&[&whole, &per_sample, &caveats, &brief_gpu, &brief_memory]),
         join(&[&whole, &per_sample, &brief_caveats, &brief_gpu, &brief_memory]),
@@ -279,18 +281,26 @@ fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
     caveats
 }
 
-/// `GPU busy 41 % ▶ 78 %`; briefly `GPU 78 %`.
-fn gpu(work: &Workspace, is_brief: bool) -> Pieces {
+/// How the device's busy share is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    /// `GPU busy 41 % ▶ 78 %`.
+    All,
+    /// `GPU 41 % ▶ 78 %`.
+    Short,
+    /// `GPU 78 %`.
+    Brief,
+}
+
+fn gpu(work: &Workspace, how: Busy) -> Pieces {
     if !work.has_device() {
         return Vec::new();
     }
     let (before, after) = (work.loaded.replay.summary.gpu_busy, work.outcome.summary.gpu_busy);
     let (before, after) = (percent(before), percent(after));
-    if is_brief {
-        return vec![("GPU ".to_owned(), Role::Dim), (after, Role::Text)];
-    }
-    let mut pieces = vec![("GPU busy ".to_owned(), Role::Dim)];
-    if before != after {
+    let label = if how == Busy::All { "GPU busy " } else { "GPU " };
+    let mut pieces = vec![(label.to_owned(), Role::Dim)];
+    if before != after && how != Busy::Brief {
         pieces.extend([(before, Role::Text), (" ▶ ".to_owned(), Role::Dim)]);
     }
     pieces.push((after, Role::Text));

@@ -88,7 +88,7 @@ fn change(change: DurNs, before: DurNs) -> Value {
 
 /// What the tables are narrowed to, for their summaries.
 fn narrowed(work: &Workspace) -> Vec<(String, Role)> {
-    let text = work.listing.filter.as_ref().map(|filter| format!(" · only {} ", filter.text));
+    let text = work.listing.filter.as_ref().map(|filter| format!(" · only {}", filter.text));
     text.map(|text| (text, Role::Warn)).into_iter().collect()
 }
 

@@ -63,8 +63,8 @@ impl View for Operators {
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
         let (grouping, order) = (work.listing.arrangement.grouping, work.listing.order);
         vec![
-            ("enter", "opens or folds".to_owned()),
-            ("o", "shows the longest on the timeline".to_owned()),
+            ("enter", "opens, folds".to_owned()),
+            ("o", "on the timeline".to_owned()),
             ("v", format!("groups by {}", grouping.next().name())),
             ("s", format!("sorts by {}", order.next().name())),
         ]

@@ -47,7 +47,7 @@ fn shown_keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
     if keys.iter().all(|(key, _)| *key != "/") {
         keys.push(("/", "find".to_owned()));
     }
-    keys.push(("W", "why this number".to_owned()));
+    keys.push(("W", "why".to_owned()));
     keys
 }
 
@@ -63,7 +63,7 @@ fn most_hint_lines(height: u16) -> u16 {
 /// The part of `area` below the keys.
 pub fn below_keys(app: &App, work: &Workspace, area: Rect) -> Rect {
     let keys = shown_keys(app, work);
-    let lines = placed(&keys, area.width).last().map_or(0, |hint| hint.y + 1).min(most_hint_lines(area.height));
+    let lines = placed(&keys, area.width, most_hint_lines(area.height)).last().map_or(0, |hint| hint.y + 1);
     Rect { y: area.y + lines, height: area.height.saturating_sub(lines), ..area }
 }
 
@@ -72,7 +72,7 @@ pub fn key_at(app: &App, work: &Workspace, area: Rect, (x, y): (u16, u16)) -> Op
     let (x, y) = (x - area.x, y - area.y);
     let keys = shown_keys(app, work);
     let is_there = |hint: &Hint<'_>| hint.y == y && (hint.x..hint.x + hint.width()).contains(&x);
-    let hint = placed(&keys, area.width).into_iter().find(is_there).filter(|_| y < most_hint_lines(area.height))?;
+    let hint = placed(&keys, area.width, most_hint_lines(area.height)).into_iter().find(is_there)?;
     let within = (x - hint.x) as usize;
     let tokens = tokens(hint.key);
     let pointed = tokens.iter().rev().find(|(at, _)| *at <= within && within < hint.key.width());
@@ -123,7 +123,7 @@ pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
 
 /// Why the chosen number is what it is, where the pane has room below what is said.
 fn why_below(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-    const LEAST: u16 = 12;
+    const LEAST: u16 = 7;
     let is_used = |&y: &u16| (0..canvas.width()).any(|x| !canvas.is_blank(x, y));
     let top = (0..canvas.height()).rev().find(is_used).map_or(0, |y| y + 2);
     let (width, height) = (canvas.width(), canvas.height().saturating_sub(top));
@@ -139,7 +139,8 @@ pub fn flowing(text: &str, role: Role, canvas: &mut Canvas<'_>) {
     let (width, room) = (canvas.width().saturating_sub(2) as usize, canvas.height() as usize);
     let mut lines = wrap(text, width);
     if let Some(last) = room.checked_sub(1).filter(|_| lines.len() > room) {
-        lines[last] = format!("{} …", cut(&lines[last], width.saturating_sub(2)));
+        let longer = format!("{} …", lines[last]);
+        lines[last] = if longer.width() > width { cut(&longer, width).into_owned() } else { longer };
     }
     for (line, y) in lines.iter().take(room).zip(0..) {
         canvas.text(1, y, line, role);
@@ -165,8 +166,30 @@ impl Hint<'_> {
     }
 }
 
-/// Where keys are written, over as many lines as they take.
-fn placed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16) -> Vec<Hint<'a>> {
+/// What stands at the end where there is no room for all keys.
+const MORE: (&str, &str) = ("?", "more");
+/// Columns between two hints.
+const BETWEEN: u16 = 3;
+
+/// Where keys are written, over as many lines as they take and `most` at most; the last tells where the rest is.
+fn placed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16, most: u16) -> Vec<Hint<'a>> {
+    let mut hints = flowed(keys, width);
+    if hints.last().is_none_or(|hint| hint.y < most) {
+        return hints;
+    }
+    let last = most.saturating_sub(1);
+    let mut more = Hint { x: 1, y: last, key: MORE.0, what: MORE.1 };
+    let fits = |hint: &Hint<'_>| hint.y < last || hint.x + hint.width() + BETWEEN + more.width() <= width;
+    hints.retain(|hint| hint.y <= last && fits(hint));
+    if let Some(before) = hints.last().filter(|hint| hint.y == last) {
+        more.x = before.x + before.width() + BETWEEN;
+    }
+    hints.push(more);
+    hints
+}
+
+/// Keys one after the other, over as many lines as they take.
+fn flowed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16) -> Vec<Hint<'a>> {
     let (mut x, mut y) = (1_u16, 0_u16);
     let place = |(key, what): &'a (&'a str, T)| {
         let mut hint = Hint { x, y, key, what: what.as_ref() };
@@ -174,7 +197,7 @@ fn placed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16) -> Vec<Hint<'
             (x, y) = (1, y + 1);
             (hint.x, hint.y) = (x, y);
         }
-        x += hint.width() + 3;
+        x += hint.width() + BETWEEN;
         hint
     };
     keys.iter().map(place).collect()
@@ -183,7 +206,7 @@ fn placed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16) -> Vec<Hint<'
 /// Keys with what they do, over as many lines as they take and `most` at most; how many.
 pub fn hints(keys: &[(&str, &str)], most: u16, canvas: &mut Canvas<'_>) -> u16 {
     let mut lines = 0;
-    for hint in placed(keys, canvas.width()).iter().filter(|hint| hint.y < most) {
+    for hint in placed(keys, canvas.width(), most) {
         canvas.line(hint.x, hint.y, &[(hint.key, Role::Key), (" ", Role::Dim), (hint.what, Role::Dim)]);
         lines = hint.y + 1;
     }
@@ -201,8 +224,16 @@ fn listed(details: &[Detail], canvas: &mut Canvas<'_>) {
         .flat_map(|detail| std::iter::once(detail.label).chain(std::iter::repeat("")).zip(parts(detail)))
         .collect();
     let whole = || details.iter().map(|detail| (detail.label, detail.value.clone())).collect();
-    let has_room = wrapped.len() <= usize::from(canvas.height()) * columns as usize;
-    let lines: Vec<(&str, String)> = if has_room { wrapped } else { whole() };
+    let room = usize::from(canvas.height()) * columns as usize;
+    // Of a long last one the rest may go.
+    let begun = wrapped.len() - details.last().map_or(0, |last| parts(last).len());
+    let mut lines: Vec<(&str, String)> = if begun < room { wrapped } else { whole() };
+    if lines.len() > room {
+        lines.truncate(room);
+        if let Some((_, text)) = lines.last_mut() {
+            text.push_str(" …");
+        }
+    }
     let rows = lines.len().div_ceil(columns as usize).max(1);
     for (index, (label, text)) in lines.iter().enumerate() {
         let (column, row) = ((index / rows) as u16, (index % rows) as u16);
@@ -218,6 +249,9 @@ fn packed(details: &[Detail], canvas: &mut Canvas<'_>) {
     for detail in details {
         let width = (detail.label.width() + detail.value.width() + 4) as u16;
         if x > 1 && x + width > canvas.width() {
+            if y + 1 >= canvas.height() {
+                return more(x, y, canvas);
+            }
             (x, y) = (1, y + 1);
         }
         x = canvas.line(x, y, &[(detail.label, Role::Dim), (" ", Role::Dim), (&detail.value, Role::Text)]);
@@ -225,15 +259,30 @@ fn packed(details: &[Detail], canvas: &mut Canvas<'_>) {
     }
 }
 
-/// Pieces one after the other, over as many lines as they take.
-pub fn flow(pieces: &[(String, Role)], canvas: &mut Canvas<'_>) {
+/// Says at (`x`, `y`), or where the line ends, that there is more.
+fn more(x: u16, y: u16, canvas: &mut Canvas<'_>) {
+    canvas.text(x.min(canvas.width().saturating_sub(1)), y, "…", Role::Dim);
+}
+
+/// Pieces one after the other, over as many lines as they take; how many.
+pub fn flow(pieces: &[(String, Role)], canvas: &mut Canvas<'_>) -> u16 {
     let (mut x, mut y) = (1_u16, 0_u16);
+    let width = canvas.width();
     for (text, role) in pieces {
-        if x > 1 && x + text.width() as u16 > canvas.width() {
-            (x, y) = (1, y + 1);
+        let is_long = text.width() + 2 > width as usize;
+        let parts = if is_long { wrap(text, width.saturating_sub(2) as usize) } else { vec![text.clone()] };
+        for part in parts {
+            if x > 1 && x + part.width() as u16 > width {
+                if y + 1 >= canvas.height() {
+                    more(x, y, canvas);
+                    return y + 1;
+                }
+                (x, y) = (1, y + 1);
+            }
+            x = canvas.text(x, y, &part, *role);
         }
-        x = canvas.text(x, y, text, *role);
     }
+    if pieces.is_empty() { 0 } else { y + 1 }
 }
 
 #[cfg(test)]
@@ -251,7 +300,11 @@ mod tests {
     #[test]
     fn keys_stand_one_after_the_other_over_as_many_lines_as_they_take() {
         let keys = [("enter", "opens"), ("A", "adds"), ("W", "why")];
-        let at: Vec<(u16, u16)> = placed(&keys, 22).iter().map(|hint| (hint.x, hint.y)).collect();
-        assert_eq!(at, [(1, 0), (15, 0), (1, 1)]);
+        let at = |most| placed(&keys, 22, most).iter().map(|hint| (hint.x, hint.y, hint.key)).collect::<Vec<_>>();
+        assert_eq!(at(2), [(1, 0, "enter"), (15, 0, "A"), (1, 1, "W")]);
+        // Of one line only the first has room beside the key that shows all.
+        let keys = [("enter", "opens"), ("A", "adds"), ("W", "why it is so")];
+        let hints = placed(&keys, 25, 1);
+        assert_eq!(hints.iter().map(|hint| (hint.x, hint.key)).collect::<Vec<_>>(), [(1, "enter"), (15, "?")]);
     }
 }

@@ -74,10 +74,10 @@ impl View for Path {
         if path == PathGrouping::Order {
             return vec![("enter", "shows the row on the timeline".to_owned()), ("v", next)];
         }
-        let sort = if path_by_change { "longest first" } else { "most changed first" };
+        let sort = if path_by_change { "longest first" } else { "most changed" };
         vec![
-            ("enter", "opens or folds".to_owned()),
-            ("o", "shows the longest on the timeline".to_owned()),
+            ("enter", "opens, folds".to_owned()),
+            ("o", "on the timeline".to_owned()),
             ("v", next),
             ("s", sort.to_owned()),
         ]

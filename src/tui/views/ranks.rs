@@ -68,7 +68,7 @@ impl View for Ranks {
     }
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
-        let mut keys = vec![("enter", "shows it on the timeline".to_owned())];
+        let mut keys = vec![("enter", "on the timeline".to_owned())];
         keys.push(("v", if work.table.is_other { "collectives" } else { "each rank" }.to_owned()));
         if work.table.is_other {
             keys.push(("s", RankOrder::next_of(work).to_owned()));
@@ -90,9 +90,10 @@ impl View for Ranks {
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
-        let mut pieces = if work.table.is_other { each::chosen(work) } else { arrivals(work) };
-        pieces.push((format!(" · {LATE}"), Role::Faint));
-        pane::flow(&pieces, canvas);
+        let pieces = if work.table.is_other { each::chosen(work) } else { arrivals(work) };
+        let top = pane::flow(&pieces, canvas);
+        let (width, room) = (canvas.width(), canvas.height().saturating_sub(top));
+        pane::flowing(LATE, Role::Faint, &mut canvas.part(0, top, width, room));
     }
 
     fn why(&self, work: &Workspace, lines: &mut Why) {

@@ -3,14 +3,14 @@
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use crate::tui::canvas::Canvas;
+use crate::tui::canvas::{Canvas, cut};
 use crate::tui::composition::{Composition, Part};
 use crate::tui::theme::{Paint, Role};
 use crate::tui::workspace::Workspace;
 use retime_core::units::{DurNs, Percent};
 
 /// Columns of the names of the two rows.
-const LABELS: u16 = 10;
+const LABELS: u16 = 11;
 /// Columns of the figures at the right.
 const FIGURES: u16 = 10;
 /// Below this width names and figures, which the header has, go.
@@ -92,7 +92,7 @@ fn bars(work: &Workspace, width: u16) -> Vec<Bar> {
 
 fn draw(work: &Workspace, bar: &Bar, canvas: &mut Canvas<'_>) {
     if canvas.width() >= NARROW {
-        canvas.text(0, bar.y, bar.label, bar.role);
+        canvas.text(1, bar.y, bar.label, bar.role);
         canvas.right(0, bar.y, 1, &[(bar.whole.to_string(), bar.role)]);
     }
     for (number, &(part, from, to)) in bar.segments.iter().enumerate() {
@@ -107,30 +107,26 @@ fn draw(work: &Workspace, bar: &Bar, canvas: &mut Canvas<'_>) {
             canvas.cell(from, bar.y, "▏", canvas.theme().gap(body));
         }
         let text = caption(part, bar.whole, width.saturating_sub(1) as usize);
-        canvas.part(from + 1, bar.y, width.saturating_sub(1), 1).put_bare(&text, body);
+        canvas.put(from + 1, bar.y, &text, body);
         if is_chosen {
             canvas.restyle(from, bar.y, width, Style::new().add_modifier(Modifier::UNDERLINED | Modifier::BOLD));
         }
     }
 }
 
-/// The name of a part with its time, as far as there is room: `conv 146`, `conv`, `co`.
+/// The name of a part with its time, as far as there is room: `conv 146`, `conv`, `elem…`; nothing where fewer letters are left.
 fn caption(part: Part, whole: DurNs, room: usize) -> String {
-    const LEAST: usize = 3;
+    const LEAST_LETTERS: usize = 3;
     let time = part.time.to_string();
     // All parts are in the unit of the whole where they can be.
     let unit = |text: &str| text.rsplit(' ').next().unwrap_or("").to_owned();
     let is_plain = unit(&time) == unit(&whole.to_string());
     let figure = time.split(' ').next().filter(|_| is_plain).unwrap_or(&time).to_owned();
     let share = format!("{:.0}", Percent::of(part.time, whole));
-    let captions = [
-        format!("{} {time} {share}", part.name),
-        format!("{} {figure}", part.name),
-        part.name.to_owned(),
-        part.name.chars().take(room).collect(),
-    ];
+    let captions = [format!("{} {time} {share}", part.name), format!("{} {figure}", part.name), part.name.to_owned()];
     let fits = captions.into_iter().find(|caption| caption.width() <= room);
-    fits.filter(|caption| caption.width() >= LEAST.min(part.name.width())).unwrap_or_default()
+    let is_told = room > LEAST_LETTERS;
+    fits.or_else(|| is_told.then(|| cut(part.name, room).into_owned())).unwrap_or_default()
 }
 
 /// What the edits gain or cost, between the ends of the two bars.

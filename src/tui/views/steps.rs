@@ -22,17 +22,21 @@ const HINTS: [(&str, &str); 5] = [
 /// Reasons for what a step could not do that the list shows.
 const MOST_REASONS: usize = 3;
 
+/// Below this many percent nothing is said to have changed.
+const NO_CHANGE: f64 = 0.05;
+
 /// `−12.3 %`.
 fn share(change: DurNs, base: DurNs) -> String {
     let percent = change.0 as f64 * 100.0 / base.0.max(1) as f64;
     let digits = usize::from(percent.abs() < 10.0);
-    format!("{percent:+.digits$} %").replace('-', "−")
+    if percent.abs() < NO_CHANGE { "±0 %".to_owned() } else { format!("{percent:+.digits$} %").replace('-', "−") }
 }
 
-fn gain_role(change: DurNs) -> Role {
-    match change.0 {
-        0 => Role::Dim,
-        c if c < 0 => Role::Good,
+/// Whether a change is for the better, as far as its share tells.
+fn gain_role(change: DurNs, base: DurNs) -> Role {
+    match change.0 as f64 * 100.0 / base.0.max(1) as f64 {
+        percent if percent.abs() < NO_CHANGE => Role::Dim,
+        percent if percent < 0.0 => Role::Good,
         _ => Role::Bad,
     }
 }
@@ -48,7 +52,7 @@ fn gained(is_enabled: bool, outcome: Option<&StepOutcome>, base: DurNs) -> (Stri
     match outcome.and_then(|step| step.marginal_ns) {
         _ if !is_enabled => ("off".to_owned(), Role::Faint),
         _ if is_idle => ("no effect".to_owned(), Role::Warn),
-        Some(gain) => (share(gain, base), gain_role(gain)),
+        Some(gain) => (share(gain, base), gain_role(gain, base)),
         None => ("…".to_owned(), Role::Dim),
     }
 }
@@ -61,29 +65,34 @@ pub fn title(work: &Workspace) -> String {
     }
 }
 
+/// Lines below the steps for what the chosen one did.
+const ACCOUNT: usize = 8;
+
+/// The first step shown in `height` lines: the chosen one is in sight, with room for its account below the last.
+pub fn first_shown(work: &Workspace, height: u16) -> usize {
+    let room = (height as usize).saturating_sub(1 + ACCOUNT).max(2);
+    let last = work.history.current().steps.len().saturating_sub(room);
+    (work.step + 1).saturating_sub(room).min(last)
+}
+
 /// Draws the list.
 pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
     let base = work.outcome.summary.base_steady_ns;
-    canvas.text(1, 0, "● base", Role::Text);
-    canvas.right(8, 0, 1, &[(base.to_string(), Role::Dim)]);
     let steps = &work.history.current().steps;
+    let first = first_shown(work, canvas.height());
+    let room = (canvas.height() as usize).saturating_sub(1 + ACCOUNT).max(2);
+    let above = if first > 0 { format!("● base   ↑ {first} more") } else { "● base".to_owned() };
+    canvas.text(1, 0, &above, Role::Text);
+    canvas.right(8, 0, 1, &[(base.to_string(), Role::Dim)]);
+    let shown = steps.iter().enumerate().skip(first).take(room);
     let mut y = 1;
-    for (index, step) in steps.iter().enumerate() {
-        let line = step.to_string();
-        let outcome = outcome_of(work, index, &line);
-        let (text, role) = gained(step.enabled, outcome, base);
-        let width = canvas.width();
-        let room = width.saturating_sub(text.chars().count() as u16 + 2);
-        let name_role = if step.enabled { Role::Text } else { Role::Faint };
-        canvas.part(0, y, room, 1).line(1, 0, &[(format!("{} ", index + 1), Role::Dim), (line, name_role)]);
-        canvas.right(4, y, 1, &[(text, role)]);
-        if index == work.step {
-            canvas.text(0, y, "▸", Role::Accent);
-            if is_focused {
-                let selected = canvas.theme().style(Role::Selected);
-                canvas.restyle(0, y, width, selected);
-            }
-        }
+    for (index, _) in shown {
+        step(work, index, is_focused, &mut canvas.part(0, y, canvas.width(), 1));
+        y += 1;
+    }
+    let below = steps.len() - first - (y as usize - 1);
+    if below > 0 {
+        canvas.text(1, y, &format!("↓ {below} more"), Role::Dim);
         y += 1;
     }
     let mut rest = canvas.part(0, y + 1, canvas.width(), canvas.height().saturating_sub(y + 1));
@@ -94,20 +103,53 @@ pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// What the chosen step did and could not do.
+/// A step and what it gains.
+fn step(work: &Workspace, index: usize, is_focused: bool, canvas: &mut Canvas<'_>) {
+    let Some(step) = work.history.current().steps.get(index) else { return };
+    let line = step.to_string();
+    let base = work.outcome.summary.base_steady_ns;
+    let (text, role) = gained(step.enabled, outcome_of(work, index, &line), base);
+    let width = canvas.width();
+    let room = width.saturating_sub(text.chars().count() as u16 + 2);
+    let name_role = if step.enabled { Role::Text } else { Role::Faint };
+    canvas.part(0, 0, room, 1).line(1, 0, &[(format!("{} ", index + 1), Role::Dim), (line, name_role)]);
+    canvas.right(4, 0, 1, &[(text, role)]);
+    if index == work.step {
+        canvas.text(0, 0, "▸", Role::Accent);
+        if is_focused {
+            let selected = canvas.theme().style(Role::Selected);
+            canvas.restyle(0, 0, width, selected);
+        }
+    }
+}
+
+/// What the chosen step did and could not do, as far as there is room: `f2` has all.
 fn account(step: &StepOutcome, base: DurNs, canvas: &mut Canvas<'_>) {
     let mut y = 0;
     if let (Some(alone), Some(marginal)) = (step.alone_ns, step.marginal_ns) {
         for (label, change) in [("alone ", alone), ("on top ", marginal)] {
             let text = format!("{} ({})", signed(change), share(change, base));
-            canvas.line(1, y, &[(label, Role::Dim), (&text, gain_role(change))]);
+            canvas.line(1, y, &[(label, Role::Dim), (&text, gain_role(change, base))]);
             y += 1;
         }
     }
-    y += paragraph(canvas, y, &step.summary, Role::Dim);
-    y += 1;
+    let width = canvas.width().saturating_sub(2) as usize;
+    let paragraph = |text: &str, role| wrapped(text, width, "").into_iter().map(move |line| (line, role));
+    let mut lines: Vec<(String, Role)> = paragraph(&step.summary, Role::Dim).collect();
+    lines.push((String::new(), Role::Dim));
     for told in reasons(&step.effects).into_iter().take(MOST_REASONS) {
-        y += paragraph(canvas, y, &told, Role::Warn);
+        lines.extend(paragraph(&told, Role::Warn));
+    }
+    let room = canvas.height().saturating_sub(y + 1) as usize;
+    if lines.len() > room {
+        lines.truncate(room);
+        if let Some((last, _)) = lines.last_mut() {
+            last.push_str(" …");
+        }
+    }
+    for (line, role) in &lines {
+        canvas.text(1, y, line, *role);
+        y += 1;
     }
     if !step.effects.is_empty() {
         canvas.line(1, y, &[("f2", Role::Key), (" lists them", Role::Dim)]);
@@ -133,15 +175,6 @@ fn reasons(effects: &[Told]) -> Vec<String> {
     let none = of(EffectKind::NoEffect).map(|told| format!("! {}", told.line()));
     let assumed = of(EffectKind::Assumption).map(|told| format!("· {}", told.line()));
     none.chain(counts.into_iter().map(kinds)).chain(assumed).collect()
-}
-
-/// Writes `text` over as many lines as it takes; how many.
-fn paragraph(canvas: &mut Canvas<'_>, y: u16, text: &str, role: Role) -> u16 {
-    let lines = wrapped(text, canvas.width().saturating_sub(2) as usize, "");
-    for (row, line) in lines.iter().enumerate() {
-        canvas.text(1, y + row as u16, line, role);
-    }
-    lines.len() as u16
 }
 
 fn hints(canvas: &mut Canvas<'_>) {

@@ -70,7 +70,7 @@ impl View for Sweep {
             return vec![("K", "another knob".to_owned())];
         }
         let keys = [
-            ("←→", "moves along it, and all views with it"),
+            ("←→", "along it"),
             ("A", "puts it in force"),
             ("v", if work.table.is_other { "chart" } else { "table" }),
             ("K", "another knob"),
@@ -236,11 +236,17 @@ const MEMORY_BAR: u16 = 10;
 
 /// `12.3 k/s`.
 fn throughput(per_second: f64) -> String {
-    match per_second {
-        t if t >= 1e6 => format!("{:.2} M/s", t / 1e6),
-        t if t >= 1e3 => format!("{:.2} k/s", t / 1e3),
-        t => format!("{t:.1} /s"),
-    }
+    let (value, unit) = match per_second {
+        t if t >= 1e6 => (t / 1e6, "M"),
+        t if t >= 1e3 => (t / 1e3, "k"),
+        t => (t, ""),
+    };
+    let digits = match value {
+        v if v >= 100.0 || v <= 0.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}/s")
 }
 
 /// A bar of block characters, finer than a cell.

@@ -432,7 +432,21 @@ fn chosen(work: &Workspace) -> Vec<(String, Role)> {
     if work.tables.immovable(work.loaded.graph.ranks.len()).is_some() {
         return vec![("a job of several ranks with tables on single ranks shows them here".to_owned(), Role::Dim)];
     }
-    last_move(work)
+    let moved = last_move(work);
+    if moved.is_empty() { of_chosen(work) } else { moved }
+}
+
+/// How long the look-ups of the chosen table take.
+fn of_chosen(work: &Workspace) -> Vec<(String, Role)> {
+    let Some((number, table)) = chosen_table(work).and_then(|at| Some((at, work.tables.tables.tables.get(at)?))) else {
+        return Vec::new();
+    };
+    let time = format!("t{number}: {} forward, {} backward and update, as traced", table.forward, table.backward);
+    let mut pieces = vec![(time, Role::Text)];
+    if table.is_mean {
+        pieces.push((format!(" · {MEAN}"), Role::Faint));
+    }
+    pieces
 }
 
 /// What the last step that moved tables reports.
@@ -446,6 +460,9 @@ fn last_move(work: &Workspace) -> Vec<(String, Role)> {
     pieces
 }
 
+/// Why tables of one rank have the same figures.
+const MEAN: &str = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";
+
 fn of_table(work: &Workspace, lines: &mut Why) {
     let Some((number, table)) = chosen_table(work).and_then(|at| Some((at, work.tables.tables.tables.get(at)?))) else {
         return;
@@ -453,9 +470,8 @@ fn of_table(work: &Workspace, lines: &mut Why) {
     lines.push(("", format!("table t{number}"), Role::Title));
     let time = format!("{} forward, {} backward and update, as traced", table.forward, table.backward);
     lines.push(("look-up", time, Role::Text));
-    let mean = "one operator serves several tables: of each only the mean is known, or what tables.toml tells";
     if table.is_mean {
-        lines.basis(mean.to_owned(), Role::Warn);
+        lines.basis(MEAN.to_owned(), Role::Warn);
     }
     let moved =
         "a rank's look-ups × what the model says of its tables after ÷ before; rows sent by their element count";

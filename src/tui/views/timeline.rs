@@ -10,7 +10,9 @@ use crate::tui::effect::Effect;
 use crate::tui::table::Table;
 use crate::tui::theme::{Paint, Role};
 use crate::tui::timeline::range::{self, InRange, SideSums};
-use crate::tui::timeline::{self, DensityIndex, HeadPart, Timeline as TimelineState, describe, short_name};
+use crate::tui::timeline::{
+    self, DensityIndex, Detail, HeadPart, Item, Timeline as TimelineState, describe, short_name,
+};
 use crate::tui::workspace::Workspace;
 use retime_core::units::{DurNs, Percent, TimeNs};
 
@@ -78,12 +80,12 @@ impl View for Timeline {
     }
 
     fn title(&self, work: &Workspace) -> Option<String> {
-        work.timeline.selected.map(|item| describe(work.scene(), item, None).0)
+        work.timeline.selected.map(|item| work.scene().caption(item))
     }
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         match work.timeline.selected {
-            Some(item) => pane::labelled(&describe(work.scene(), item, work.prediction(item)).1, canvas),
+            Some(item) => pane::labelled(&named(work, item), canvas),
             None => match cause_of_idle(work) {
                 Some(cause) => _ = canvas.text(1, 0, &cause, Role::Text),
                 None => guide(work, canvas),
@@ -193,7 +195,7 @@ const CHOSEN: [(&str, &str); 8] = [
     ("< >", "alike"),
     ("H", "hide family"),
     ("space", "mark"),
-    ("v", "measured, simulated"),
+    ("v", "other side"),
     ("/", "find"),
 ];
 
@@ -363,4 +365,13 @@ fn of_lane(work: &Workspace, lines: &mut Why) {
         let cause = longest.cause.describe_with(model.graph(&work.loaded), short_name);
         lines.push(("longest gap", format!("{}: {cause}", longest.duration), Role::Text));
     }
+}
+
+/// What there is to say about an event, its own name last where the title has a shorter one.
+fn named(work: &Workspace, item: Item) -> Vec<Detail> {
+    let (name, mut details) = describe(work.scene(), item, work.prediction(item));
+    if name != work.scene().caption(item) {
+        details.push(Detail { label: "name", value: name });
+    }
+    details
 }

@@ -47,24 +47,36 @@ impl Why {
 
 /// Draws the panel.
 pub fn render(app: &App, scroll: usize, canvas: &mut Canvas<'_>) {
-    draw(lines(app), scroll, canvas);
+    draw(&laid_out(lines(app), canvas.width()), scroll, canvas);
 }
 
 /// Draws what the panel says beyond the details of what is chosen, which stand above: from the basis of its time on, then the header's figures.
 pub fn beyond_details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     let mut why = of_view(app, work);
     let details = why.details.unwrap_or(why.lines.len());
-    draw(finished(work, why.lines.split_off(details)), 0, canvas);
+    let rows = laid_out(finished(work, why.lines.split_off(details)), canvas.width());
+    let (width, height) = (canvas.width(), canvas.height());
+    let shown = height - u16::from(rows.len() > height as usize);
+    draw(&rows, 0, &mut canvas.part(0, 0, width, shown));
+    if shown < height {
+        canvas.line(0, shown, &[("W", Role::Key), (" shows the rest", Role::Dim)]);
+    }
 }
 
-fn draw(lines: Vec<Line>, scroll: usize, canvas: &mut Canvas<'_>) {
-    let width = canvas.width().saturating_sub(LABELS) as usize;
-    let mut rows: Vec<(&str, String, Role)> = Vec::new();
+/// The lines as rows of `width` columns.
+fn laid_out(lines: Vec<Line>, width: u16) -> Vec<Line> {
+    let mut rows: Vec<Line> = Vec::new();
     for (label, text, role) in lines {
-        let parts = if role == Role::Title { vec![text] } else { wrap(&text, width) };
+        let room = if role == Role::Title { width } else { width.saturating_sub(LABELS) };
+        // An empty line stays one.
+        let parts = if text.is_empty() { vec![text] } else { wrap(&text, room as usize) };
         let labels = std::iter::once(label).chain(std::iter::repeat(""));
         rows.extend(labels.zip(parts).map(|(label, part)| (label, part, role)));
     }
+    rows
+}
+
+fn draw(rows: &[Line], scroll: usize, canvas: &mut Canvas<'_>) {
     let height = canvas.height() as usize;
     let first = scroll.min(rows.len().saturating_sub(height));
     for (y, (label, text, role)) in rows.iter().skip(first).take(height).enumerate() {

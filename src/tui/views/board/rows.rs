@@ -28,7 +28,7 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
     let is_devices = board.among == Among::Devices;
     let mut columns = vec![column(if is_devices { "device" } else { "edit" }, 0, false, 0)];
     if is_devices {
-        columns.extend([column("16-bit TF/s", 11, true, 70), column("GB/s", 5, true, 62), column("GiB", 5, true, 62)]);
+        columns.extend([column("16-bit TF/s", 11, true, 90), column("GB/s", 5, true, 76), column("GiB", 5, true, 62)]);
     }
     let has_prices = is_devices && !board.prices.is_empty();
     if has_prices {
@@ -37,9 +37,9 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
     columns.extend([
         column("iteration", 9, true, 0),
         column("per sample", 10, true, 0),
-        column("", BAR, false, 72),
+        column("", BAR, false, if is_devices { 100 } else { 72 }),
         column("memory", 11, true, 62),
-        column("not modelled", 12, true, 80),
+        column("not modelled", 12, true, if is_devices { 96 } else { 80 }),
         column("gains most", if has_prices { 16 } else { 22 }, false, if is_devices { 120 } else { 104 }),
     ]);
     let rows = Rows { work, board };

@@ -18,7 +18,7 @@ use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
 use retime_core::analysis::profile::{Named, Place};
 use retime_core::graph::operator::without_engine;
-use retime_core::units::DurNs;
+use retime_core::units::{DurNs, Percent};
 
 use super::view::View;
 use super::why::Why;
@@ -133,12 +133,12 @@ const FIGURES: [Figure; 10] = [
     },
     Figure { name: "within", cell: |side, _| within(side), from_height: 14 },
     Figure { name: "", cell: change, from_height: 0 },
-    Figure { name: "verdict", cell: |side, _| Some(verdict(side.difference.as_ref())), from_height: 0 },
+    Figure { name: "verdict", cell: |side, reference| Some(verdict(side, reference)), from_height: 0 },
     Figure { name: "per sample", cell: per_sample, from_height: 0 },
     Figure { name: "prediction", cell: prediction, from_height: 0 },
     Figure {
         name: "GPU busy",
-        cell: |side, _| side.figures.gpu_busy.map(|busy| (format!("{:.0} %", 100.0 * busy), Role::Text)),
+        cell: |side, _| side.figures.gpu_busy.map(|busy| (format!("{:.0}", Percent(busy)), Role::Text)),
         from_height: 12,
     },
     Figure { name: "memory", cell: |side, _| memory(side), from_height: 13 },
@@ -157,9 +157,14 @@ fn within(side: &Side) -> Option<(String, Role)> {
 
 fn change(side: &Side, reference: &Side) -> Option<(String, Role)> {
     let difference = side.difference.as_ref()?;
-    let share = difference.delta_ns.0 as f64 / reference.figures.iteration_ns.0.max(1) as f64;
+    let share = share(difference, reference);
     let text = if share.abs() < 2.0 { signed_percent(share) } else { format!("×{:.2}", share + 1.0) };
-    Some((text, of_verdict(difference.verdict)))
+    Some((text, if share.abs() < SMALL { Role::Dim } else { of_verdict(difference.verdict) }))
+}
+
+/// How much of the reference's iteration a difference is.
+fn share(difference: &Difference, reference: &Side) -> f64 {
+    difference.delta_ns.0 as f64 / reference.figures.iteration_ns.0.max(1) as f64
 }
 
 fn of_verdict(verdict: Faster) -> Role {
@@ -170,8 +175,11 @@ fn of_verdict(verdict: Faster) -> Role {
     }
 }
 
-fn verdict(difference: Option<&Difference>) -> (String, Role) {
-    let Some(difference) = difference else { return ("reference".to_owned(), Role::Dim) };
+fn verdict(side: &Side, reference: &Side) -> (String, Role) {
+    let Some(difference) = &side.difference else { return ("reference".to_owned(), Role::Dim) };
+    if share(difference, reference).abs() < SMALL {
+        return ("≈ as fast".to_owned(), Role::Dim);
+    }
     let text = match difference.verdict {
         Faster::AFaster => "▲ slower",
         Faster::BFaster => "▼ faster",
@@ -357,15 +365,15 @@ fn alone(work: &Workspace, canvas: &mut Canvas<'_>) {
         canvas.text(1, 0, "computing …", Role::Warn);
         return;
     }
-    let lines: [&[(&str, Role)]; 5] = [
-        &[("nothing to compare with the base yet", Role::Warn)],
-        &[("b g t", Role::Key), ("            make an edit: it comes beside the base", Role::Dim)],
-        &[("a", Role::Key), ("                keep the steps under a name, and go on from there", Role::Dim)],
-        &[(":compare TRACE", Role::Key), ("   another trace, as measured", Role::Dim)],
-        &[(":compare FILE.toml", Role::Key), (" a scenario from a file", Role::Dim)],
+    canvas.text(1, 0, "nothing to compare with the base yet", Role::Warn);
+    let ways = [
+        ("b g t", "make an edit: it comes beside the base"),
+        ("a", "keep the steps under a name, and go on from there"),
+        (":compare TRACE", "another trace, as measured"),
+        (":compare FILE.toml", "a scenario from a file"),
     ];
-    for (y, line) in lines.iter().enumerate() {
-        canvas.line(1, y as u16, line);
+    for (y, (key, what)) in ways.iter().enumerate() {
+        canvas.line(1, y as u16 + 1, &[(format!("{key:<20}"), Role::Key), ((*what).to_owned(), Role::Dim)]);
     }
 }
 

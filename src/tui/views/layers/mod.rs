@@ -84,8 +84,8 @@ impl View for Layers {
         }
         let Arrangement { layers, layer_order, .. } = work.listing.arrangement;
         vec![
-            ("enter", "opens or folds".to_owned()),
-            ("o", "shows it on the timeline".to_owned()),
+            ("enter", "opens, folds".to_owned()),
+            ("o", "on the timeline".to_owned()),
             ("v", format!("groups by {}", layers.next().name())),
             ("s", format!("sorts by {}", layer_order.next().name())),
             ("a", "analyses".to_owned()),
@@ -279,10 +279,9 @@ fn details(work: &Workspace) -> Vec<Detail> {
         Some(_) => format!("{}, {traffic} of traffic", Flop(group.load.flop)),
         None => "not known: no shapes were recorded".to_owned(),
     };
-    let mut details = vec![
-        detail("kernels", format!("{} of {}, {} before", group.count, group.after, group.before)),
-        detail("work", known),
-    ];
+    let before = if group.before == group.after { String::new() } else { format!(", {} before", group.before) };
+    let kernels = format!("{} of {}{before}", group.count, group.after);
+    let mut details = vec![detail("kernels", kernels), detail("work", known)];
     if let Some(bound) = group.bound {
         details.push(detail("reached", format!("{rate:.2} TFLOP/s, most of it bound by {}", bound.name())));
     }

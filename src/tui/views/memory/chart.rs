@@ -156,16 +156,19 @@ fn marks(after: &MemoryOverTime, limit: Option<f64>, axes: &Axes, inner: &mut Ca
 }
 
 fn legend(after: &MemoryOverTime, has_before: bool, canvas: &mut Canvas<'_>) {
+    /// From here on the names stand apart.
+    const ROOMY: u16 = 90;
+    let between = if canvas.width() < ROOMY { " " } else { "  " };
     let mut x = 1;
     for (holds, _) in Holds::ALL.into_iter().zip(&after.peak.of).filter(|(_, bytes)| bytes.0 > 0) {
         let (sign, paint) = ink(holds);
         let ink = canvas.theme().ink(paint);
-        x = canvas.put(x, 0, &sign.repeat(2), ink);
-        x = canvas.text(x, 0, &format!(" {}  ", holds.name()), Role::Dim);
+        x = canvas.put(x, 0, sign, ink);
+        x = canvas.text(x, 0, &format!(" {}{between}", holds.name()), Role::Dim);
     }
     if has_before {
-        x = canvas.text(x, 0, "──", Role::Measured);
-        x = canvas.text(x, 0, " before the edits  ", Role::Dim);
+        x = canvas.text(x, 0, "─", Role::Measured);
+        x = canvas.text(x, 0, &format!(" before{between}"), Role::Dim);
     }
     canvas.text(x, 0, "▼", Role::Accent);
     canvas.text(x + 1, 0, " peak", Role::Dim);

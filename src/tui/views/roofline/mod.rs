@@ -74,7 +74,7 @@ impl View for Roofline {
     }
 
     fn title(&self, work: &Workspace) -> Option<String> {
-        details(work).map(|(name, _)| name)
+        details(work).map(|(name, _)| kernel_name(&name).into_owned())
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
@@ -306,7 +306,7 @@ fn rows(work: &Workspace, width: u16) -> Table<'_> {
         column("", 18, false, 140),
         column("FLOP", 12, true, 110),
         column("bytes", 10, true, 110),
-        column("FLOP/B", 8, true, 0),
+        column("FLOP/B", 8, true, if work.is_edited() { 96 } else { 0 }),
         column("reached", 14, true, 0),
         column("of roof", 7, true, 66),
         column("bound", 7, false, 0),
@@ -333,7 +333,9 @@ fn row(scene: &Scene<'_>, at: usize, traced: usize) -> TableRow {
     let before = scene.origin(at).map(|origin| DurNs::from_secs_f64(origin.load.seconds).to_string());
     let (share, moved) = (scene.share(point), point.under(&scene.moved));
     let least = point.least_seconds(&scene.moved);
-    let of_roof = if point.load.seconds > 0.0 { percent(least / point.load.seconds) } else { "–".to_owned() };
+    let is_known = point.bound != Limit::Unknown;
+    let of_roof = Some(least / point.load.seconds).filter(|_| is_known && point.load.seconds > 0.0);
+    let of_roof = of_roof.map_or("–".to_owned(), percent);
     let node = point.example.index();
     let item = if node < traced { Item::Task(point.example) } else { Item::Added((node - traced) as u32) };
     TableRow {
@@ -345,7 +347,7 @@ fn row(scene: &Scene<'_>, at: usize, traced: usize) -> TableRow {
             value(bar(share), Role::Chart),
             value(flop(point), Role::Text),
             value(moved_bytes(point), Role::Text),
-            value(point.intensity.map_or("–".to_owned(), short), Role::Text),
+            value(point.intensity.filter(|_| is_known).map_or("–".to_owned(), short), Role::Text),
             value(reached(point), Role::Text),
             value(of_roof, if is_above(point, &scene.moved) { Role::Bad } else { Role::Text }),
             value(moved.bound.name(), role_of(moved.bound)),
@@ -419,6 +421,9 @@ fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
     let point = scene.points.get(scene.chosen)?;
     let detail = |label, value: String| Detail { label, value };
     let attained = |place: &Place<'_>| {
+        if point.bound == Limit::Unknown {
+            return "not known".to_owned();
+        }
         let (under, least) = (point.under(place), point.least_seconds(place));
         let rate = if least > 0.0 { transfer(point, least) } else { "–".to_owned() };
         format!("{rate}, by {}", under.bound.name())
@@ -428,7 +433,11 @@ fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
         detail("work", format!("{}, {}", flop(point), traffic(point))),
         detail(
             "intensity",
-            point.intensity.map_or("no traffic".to_owned(), |value| format!("{} FLOP/B", short(value))),
+            match point.intensity {
+                _ if point.bound == Limit::Unknown => "not known".to_owned(),
+                Some(value) => format!("{} FLOP/B", short(value)),
+                None => "no traffic".to_owned(),
+            },
         ),
         detail("reached", reached(point)),
         detail("attainable", attained(&scene.now)),
@@ -450,6 +459,9 @@ fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
     }
     let family = format!("{} {}, {}", plot::letter(point.family, true), point.family.name(), point.precision);
     details.push(detail("kind", family));
+    if kernel_name(&point.label) != point.label {
+        details.push(detail("name", point.label.clone()));
+    }
     Some((point.label.clone(), details))
 }
 

@@ -110,8 +110,12 @@ fn chosen(scene: &Scene<'_>, axes: &Axes, (point, (x, y)): (&Point, (u16, u16)),
 /// Decades along both edges.
 pub(super) fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
     let (inner, bottom) = (axes.inner, axes.inner.y + axes.inner.height);
+    let mut taken = None;
     for decade in axes.y.0.ceil() as i32..=axes.y.1.floor() as i32 {
         let y = inner.y + axes.row(10f64.powi(decade)).max(0.0) as u16;
+        if taken.replace(y) == Some(y) {
+            continue;
+        }
         let mut labels = canvas.part(axes.frame.x, y, inner.x - axes.frame.x - 1, 1);
         labels.right(0, 0, 0, &[(power_of_ten(decade), Role::Dim)]);
         canvas.text(inner.x - 1, y, "┤", Role::Border);

@@ -20,6 +20,9 @@ const ABOVE: u16 = 2;
 /// Room that is left above the highest point.
 const HEADROOM: f64 = 1.08;
 
+/// How the line of memory is named.
+const MEMORY: [(&str, Role); 2] = [("⠤⠤ ", Role::Warn), ("device memory", Role::Text)];
+
 /// The least area that the chart is readable in.
 pub(super) fn fits(canvas: &Canvas<'_>) -> bool {
     canvas.width() >= 50 && canvas.height() >= ABOVE + BELOW + 4
@@ -151,7 +154,7 @@ pub(super) fn render(work: &Workspace, knob: &Knob, counted: &str, canvas: &mut 
     let limit = work.outcome.resolved.devices.first().map(|device| device.memory.0 as f64).filter(|&bytes| bytes > 0.0);
     let chart = Chart { work, knob, points: &work.sweep.points, limit, counted };
     let axes = Axes::of(chart.points, knob, limit, canvas);
-    chart.legend(&axes, canvas);
+    chart.legend(canvas);
     chart.scales(&axes, canvas);
     chart.band(&axes, canvas);
     chart.lines(&axes, canvas);
@@ -166,13 +169,41 @@ impl Chart<'_> {
         point.value(&self.knob.knob).unwrap_or(0.0)
     }
 
-    fn legend(&self, axes: &Axes, canvas: &mut Canvas<'_>) {
-        let left = format!("{} per second, whole job", self.counted);
-        canvas.line(1, 1, &[("⣀⡠⠤⠒ ", Role::Chart), (&left, Role::Text), ("  ░ within the stated error", Role::Dim)]);
+    /// What the lines and signs are, the first of them where there is no room for all.
+    fn legend(&self, canvas: &mut Canvas<'_>) {
         let has_memory = self.points.iter().any(|point| point.memory_bytes.is_some());
-        if has_memory && axes.width > 40 {
-            canvas.right(40, 1, 1, &[("⠤⠤ ", Role::Warn), ("device memory", Role::Text)]);
+        let memory: &[(&str, Role)] = if has_memory { &MEMORY } else { &[] };
+        canvas.right(0, 1, 1, memory);
+        let own: usize = memory.iter().map(|(text, _)| text.width() + 1).sum();
+        let left = format!("{} per second, whole job", self.counted);
+        let does_not_fit = self.points.iter().any(|point| point.fits == Some(false));
+        let signs = [
+            (self.chosen().is_some(), "◉", Role::Accent, "chosen"),
+            (self.best().is_some(), "★", Role::Good, "optimum"),
+            (does_not_fit, "×", Role::Bad, "does not fit"),
+            (true, "░", Role::Faint, "within the stated error"),
+            (in_force(self.work, self.knob).is_some(), "◆", Role::Strong, "in force"),
+        ];
+        let room = (canvas.width() as usize).saturating_sub(own + 2);
+        let mut x = canvas.line(1, 1, &[("⣀⡠⠤⠒ ", Role::Chart), (&left, Role::Text)]);
+        for (_, sign, role, what) in signs.into_iter().filter(|&(is_drawn, ..)| is_drawn) {
+            if x as usize + what.width() + 4 > room {
+                break;
+            }
+            x = canvas.line(x + 2, 1, &[(sign, role), (" ", Role::Dim), (what, Role::Dim)]);
         }
+    }
+
+    /// The point that the cursor is at.
+    fn chosen(&self) -> Option<&SweepPoint> {
+        self.points.get(self.work.table.cursor)
+    }
+
+    /// The batch from which on doubling gains little.
+    fn best(&self) -> Option<f64> {
+        let best = optimal_batch(self.points);
+        let best = best.filter(|&best| self.knob.knob == "batch" && !still_gains(self.points, best));
+        best.map(|best| best as f64)
     }
 
     fn scales(&self, axes: &Axes, canvas: &mut Canvas<'_>) {
@@ -297,7 +328,7 @@ impl Chart<'_> {
             let (x, y) = (axes.x + axes.column(value), axes.y + axes.row(point.throughput / axes.most));
             canvas.text(x, y, symbol, role);
         };
-        if let Some(chosen) = self.points.get(self.work.table.cursor) {
+        if let Some(chosen) = self.chosen() {
             let x = axes.x + axes.column(self.at(chosen));
             let top = axes.y + axes.row(chosen.throughput / axes.most);
             for y in (axes.y..axes.y + axes.height).filter(|&y| y != top) {
@@ -309,12 +340,10 @@ impl Chart<'_> {
         if let Some(value) = in_force(self.work, self.knob) {
             mark(value, "◆", Role::Strong, canvas);
         }
-        let best =
-            optimal_batch(self.points).filter(|&best| self.knob.knob == "batch" && !still_gains(self.points, best));
-        if let Some(best) = best {
-            mark(best as f64, "★", Role::Good, canvas);
+        if let Some(best) = self.best() {
+            mark(best, "★", Role::Good, canvas);
         }
-        if let Some(chosen) = self.points.get(self.work.table.cursor) {
+        if let Some(chosen) = self.chosen() {
             mark(self.at(chosen), "◉", Role::Accent, canvas);
         }
     }

@@ -63,7 +63,9 @@ pub(super) struct Call<'t> {
 
 /// The calls for the rank's device (on a host for its memory) up to the window's end, in order of time.
 pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
-    let on_device = rank.part.device.is_some() || trace.memory.iter().any(|(_, args)| args.on_device);
+    // An exported trace names the device of its host, too.
+    let has_device = rank.part.device.is_some() && trace.stated_memory.is_none();
+    let on_device = has_device || trace.memory.iter().any(|(_, args)| args.on_device);
     let mut devices: FxHashMap<i64, usize> = FxHashMap::default();
     let own = || trace.memory.iter().filter(|(_, args)| args.on_device == on_device);
     own().for_each(|(_, args)| *devices.entry(args.device).or_default() += 1);

@@ -83,6 +83,11 @@ fn texts(folder: &Path, name: impl Fn(&Path) -> String, unreadable: &mut Vec<Str
     paths.sort();
     let mut found = Vec::new();
     for path in &paths {
+        // A pipe or a device may give nothing, or no end.
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            unreadable.push(format!("{}: no file; not read", path.display()));
+            continue;
+        }
         match text(path) {
             Ok(text) => found.push((name(path), text.unwrap_or_default())),
             Err(error) => unreadable.push(error.to_string()),
@@ -94,6 +99,21 @@ fn texts(folder: &Path, name: impl Fn(&Path) -> String, unreadable: &mut Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_among_the_files_is_left_out_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let devices = folder.path().join("devices");
+        fs::create_dir(&devices).unwrap();
+        fs::write(devices.join("b.toml"), "b").unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(devices.join("a.toml")).status().unwrap().success());
+        let (path, (sender, read)) = (folder.path().to_owned(), std::sync::mpsc::channel());
+        std::thread::spawn(move || sender.send(Config::read_from(&path).unwrap()));
+        let config = read.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for somebody to write");
+        assert_eq!((config.devices.len(), config.unreadable.len()), (1, 1));
+        assert!(config.unreadable[0].ends_with("a.toml: no file; not read"), "{:?}", config.unreadable);
+    }
 
     #[test]
     fn an_absent_folder_is_empty_and_files_are_read_in_order() {

@@ -119,9 +119,6 @@ impl Opened {
         if let Some(step) = outcome.steps.iter().find(|step| step.is_impossible) {
             return Err(eyre!("`{}`: {}", step.transform, step.no_effect().unwrap_or_default()));
         }
-        if let Some(why) = outcome.beyond() {
-            return Err(eyre!(why));
-        }
         let edited = Edited::of(&outcome.resolved);
         Ok(Self { engine, loaded, outcome, edited })
     }

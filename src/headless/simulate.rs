@@ -39,7 +39,7 @@ pub fn run(args: &SimulateArgs, iteration: Iteration) -> Result<()> {
     let published = algorithm.map(|algorithm| published::published(algorithm, &opened)).transpose()?;
     let communication = Communication::on(&opened.engine, &opened.loaded, &opened.outcome, &opened.edited);
     let Opened { engine, loaded, outcome, .. } = opened;
-    let Some(outcome) = engine.with_gains(&loaded, outcome, &|| false) else { return Ok(()) };
+    let Some(outcome) = engine.with_gains(&loaded, outcome, &[], &|| false) else { return Ok(()) };
     let (summary, steps, overheads) = (&outcome.summary, outcome.steps.as_slice(), outcome.scenario.overheads());
     let (predicted, published) = (loaded.predicted(), published.as_ref());
     let answer = Answer { summary, steps, overheads, predicted, published, communication: &communication };

@@ -19,6 +19,9 @@ use retime_core::units::Percent;
 #[derive(Debug, Serialize)]
 struct Answer {
     points: Vec<SweepPoint>,
+    /// Points of which there are no figures, with why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_done: Vec<SweepPoint>,
     optimal_batch: Option<u64>,
     /// The largest value that fits the device, where one does not.
     memory_limit: Option<f64>,
@@ -35,6 +38,9 @@ struct Answer {
 impl Answer {
     fn of(points: Vec<SweepPoint>, shard: Shard) -> Self {
         let shard = (shard != Shard::ALL).then_some(shard);
+        // A part keeps all its points: the parts are put together in turn.
+        let (not_done, points): (Vec<_>, Vec<_>) =
+            points.into_iter().partition(|point| shard.is_none() && point.not_done.is_some());
         // Of a part nothing follows from the order of its points.
         let mut along = if shard.is_none() { slices(&points) } else { Vec::new() };
         let is_one = points.first().is_some_and(|point| point.knobs.len() == 1);
@@ -42,7 +48,7 @@ impl Answer {
         let (optimal_batch, memory_limit) =
             only.as_ref().map_or((None, None), |it| (it.optimal_batch, it.memory_limit));
         let path_changes = only.map(|only| only.path_changes).unwrap_or_default();
-        Self { points, optimal_batch, memory_limit, path_changes, along, shard }
+        Self { points, not_done, optimal_batch, memory_limit, path_changes, along, shard }
     }
 }
 
@@ -141,7 +147,13 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     }
     let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard));
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
-    let json = input::Envelope::new(&loaded, Answer::of(points, shard));
+    let answer = Answer::of(points, shard);
+    if let Some(why) =
+        answer.not_done.iter().find_map(|point| point.not_done.as_ref()).filter(|_| answer.points.is_empty())
+    {
+        return Err(eyre!("no point can be computed: {why}"));
+    }
+    let json = input::Envelope::new(&loaded, answer);
     let table = || table(&knobs, &json.answer.points);
     output::write(&args.common.input.output, &json, |out| describe(&table(), &json.answer, out), table)?;
     Ok(())
@@ -201,6 +213,10 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
         answer.points.iter().flat_map(|point| &point.unhandled).collect();
     for what in unhandled {
         writeln!(out, "not handled: {what}")?;
+    }
+    for point in &answer.not_done {
+        let at: Vec<String> = point.knobs.iter().map(|(knob, value)| setting(knob, *value)).collect();
+        writeln!(out, "not done: {}: {}", at.join(" "), point.not_done.as_deref().unwrap_or_default())?;
     }
     if is_mostly_unhandled(&answer.points) {
         let share = answer.points.iter().map(|point| point.unhandled_share).fold(0.0, f64::max);
@@ -300,7 +316,7 @@ fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
         "fits",
         "path",
     ]);
-    for point in points {
+    for point in points.iter().filter(|point| point.not_done.is_none()) {
         let values: Vec<String> =
             knobs.iter().map(|knob| setting(knob, point.value(knob).unwrap_or_default())).collect();
         table.row([

@@ -427,6 +427,6 @@ impl Trial<'_> {
         let Ok(step) = parse_step(&format!("scale {selector} x{factor}")) else { return 0.0 };
         scenario.steps.push(step);
         let now = self.base.summary.steady_ns.0.max(1) as f64;
-        1.0 - self.engine.period(self.loaded, &scenario).0 as f64 / now
+        self.engine.period(self.loaded, &scenario).map_or(0.0, |period| 1.0 - period.0 as f64 / now)
     }
 }

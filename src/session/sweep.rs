@@ -194,8 +194,9 @@ impl Sweep {
                 Ok(std::iter::successors(Some(low), |value| Some(value * 2.0)).take_while(|&v| v <= high).collect())
             }
             Some(count @ 2..=10_000) => {
-                let ratio = (high / low).powf(1.0 / (count - 1) as f64);
-                let inner = (1..count - 1).map(|index| rounded(low * ratio.powi(index as i32)));
+                // By logarithms: the ratio of the ends may be more than a number holds.
+                let step = (high.ln() - low.ln()) / (count - 1) as f64;
+                let inner = (1..count - 1).map(|index| rounded((low.ln() + step * index as f64).exp()));
                 Ok(std::iter::once(low).chain(inner).chain([high]).collect())
             }
             Some(_) => Err("expected 2 to 10000 values".to_owned()),
@@ -236,7 +237,8 @@ fn no_knob(knob: &str) -> String {
 /// A value with six figures, which is what a person would write.
 fn rounded(value: f64) -> f64 {
     let unit = 10_f64.powf(5.0 - value.abs().log10().floor());
-    (value * unit).round() / unit
+    let rounded = (value * unit).round() / unit;
+    if rounded.is_finite() { rounded } else { value }
 }
 
 /// Every combination of the knobs' values, those of the last one changing fastest.
@@ -297,6 +299,9 @@ pub struct SweepPoint {
     /// The largest share of the device's time that a step should have changed and could not.
     #[serde(default)]
     pub unhandled_share: f64,
+    /// Why a step of it is not done, so that there are no figures of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_done: Option<String>,
 }
 
 impl SweepPoint {
@@ -307,7 +312,7 @@ impl SweepPoint {
 
     /// Throughput at the far and the near end of the iteration's band.
     pub fn throughput_range(&self) -> (f64, f64) {
-        let at = |time: DurNs| self.throughput * self.steady_ns.secs() / time.secs().max(1e-9);
+        let at = |time: DurNs| time.rate_of(self.throughput * self.steady_ns.secs());
         (at(self.steady_band.high_ns), at(self.steady_band.low_ns))
     }
 }
@@ -403,6 +408,7 @@ mod tests {
             path_kind: String::new(),
             unhandled: Vec::new(),
             unhandled_share: 0.0,
+            not_done: None,
         }
     }
 

@@ -51,19 +51,24 @@ impl<'a> SweepRun<'a> {
         let outcome = engine.evaluated(loaded, &scenario, resolved, 0);
         unhandled.extend(outcome.steps.iter().flat_map(|step| step.unhandled.iter().cloned()));
         let summary = &outcome.summary;
-        let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value));
+        let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value)).collect();
+        if let Some(step) = outcome.steps.iter().find(|step| step.is_impossible) {
+            let not_done = Some(format!("`{}`: {}", step.transform, step.no_effect().unwrap_or_default()));
+            return SweepPoint { knobs, unhandled, not_done, ..SweepPoint::default() };
+        }
         SweepPoint {
-            knobs: knobs.collect(),
+            knobs,
             simulated_ns: summary.simulated_ns,
             steady_ns: summary.steady_ns,
             steady_band: summary.steady_band,
-            throughput: summary.job_samples() / summary.steady_ns.secs().max(1e-9),
-            throughput_per_rank: summary.samples() / summary.steady_ns.secs().max(1e-9),
+            throughput: summary.steady_ns.rate_of(summary.job_samples()),
+            throughput_per_rank: summary.steady_ns.rate_of(summary.samples()),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,
             path_kind: outcome.critical_kind().to_owned(),
             unhandled,
             unhandled_share: outcome.steps.iter().map(|step| step.unhandled_share).fold(0.0, f64::max),
+            not_done: None,
         }
     }
 }

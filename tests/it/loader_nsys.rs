@@ -175,6 +175,17 @@ fn damaged_times_and_control_characters_do_no_harm() {
 }
 
 #[test]
+fn a_time_that_no_clock_shows_is_left_out_however_few_the_others_are() {
+    let bytes = made_up(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, globalPid, demangledName)
+            VALUES (100, 190, 0, 7, $P, 2), (200, 300, 0, 7, $P, 2), (9223372036854775000, 9223372036854775807, 0, 7, $P, 2);",
+    );
+    let trace = &read(&bytes)[0];
+    let starts: Vec<TimeNs> = trace.events.ids().map(|id| trace.events.start(id)).collect();
+    assert_eq!((starts, trace.diagnostics.count("stray-time")), (vec![TimeNs(0), TimeNs(100)], 1));
+}
+
+#[test]
 fn processes_that_used_a_device_are_traces_of_their_own() {
     let bytes = made_up(
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, shortName)

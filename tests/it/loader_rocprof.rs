@@ -29,6 +29,15 @@ fn every_row_is_a_kernel_on_its_stream_or_skipped_with_a_reason() {
 }
 
 #[test]
+fn a_time_that_no_clock_shows_is_left_out_however_few_the_others_are() {
+    let text = "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Start_Timestamp\",\"End_Timestamp\"\n\
+                \"KERNEL_DISPATCH\",1,1,\"a\",10,20\n\"KERNEL_DISPATCH\",1,1,\"b\",15,30\n\
+                \"KERNEL_DISPATCH\",1,1,\"c\",9223372036854775000,9223372036854775807\n";
+    let trace = load(text.as_bytes());
+    assert_eq!((trace.events.len(), trace.diagnostics.count("stray-time")), (2, 1));
+}
+
+#[test]
 fn without_streams_queues_tell_what_runs_in_order() {
     let text = "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Start_Timestamp\",\"End_Timestamp\"\n\
                 \"KERNEL_DISPATCH\",1,139690710949888,\"a\",10,20\n\"KERNEL_DISPATCH\",1,3,\"b\",15,30\n";

@@ -13,6 +13,7 @@ mod cli;
 mod collectives;
 mod folding;
 mod grids;
+mod impossible_figures;
 mod limits;
 mod loader_counts;
 mod loader_golden;

@@ -900,3 +900,17 @@ fn a_report_tells_what_stands_side_by_side() {
         assert!(report.contains(wanted), "{wanted} is not in\n{report}");
     }
 }
+
+#[test]
+fn a_step_beyond_what_is_computed_is_said_not_shown() {
+    let slower = ["scale * x1000000"; 2];
+    let mut screen = open_with(&style(Depth::True), (160, 45), 1, &slower);
+    for keys in ["", ":view path<enter>", ":view operators<enter>", ":view gaps<enter>", ":view sweep<enter>"] {
+        play(&mut screen, keys);
+        let shown = text(&screen);
+        assert!(shown.contains("1 step without effect"), "{keys}: {shown}");
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        let seconds = words.windows(2).filter(|pair| pair[1] == "s").filter_map(|pair| pair[0].parse::<f64>().ok());
+        assert!(seconds.fold(0.0, f64::max) < 9_007_200.0, "{keys}: {shown}");
+    }
+}

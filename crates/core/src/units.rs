@@ -42,6 +42,10 @@ impl DurNs {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
+    /// The longest time that is told of an iteration or of a part of it, about 104 days: sums over all tasks stay far from what an
+    /// integer holds, and a double counts them exactly.
+    pub const LONGEST: Self = Self(1 << 53);
+
     /// A duration from seconds, rounded to the nearest nanosecond; saturates, and NaN becomes zero.
     pub fn from_secs_f64(seconds: f64) -> Self {
         Self((seconds * 1e9).round() as i64)
@@ -55,6 +59,11 @@ impl DurNs {
     /// This duration in seconds.
     pub fn secs(self) -> f64 {
         self.0 as f64 / 1e9
+    }
+
+    /// How many of `count` there are in a second where all take this long; 0, as not known, where they take no time.
+    pub fn rate_of(self, count: f64) -> f64 {
+        if self > Self::ZERO { count / self.secs() } else { 0.0 }
     }
 
     /// How long it is, whichever way it goes.
@@ -269,14 +278,19 @@ impl FromStr for Bytes {
     }
 }
 
+/// `part` as a share of `whole`, from none to all of it; of nothing there is no part.
+pub fn share(part: DurNs, whole: DurNs) -> f64 {
+    if whole > DurNs::ZERO { (part.0 as f64 / whole.0 as f64).clamp(0.0, 1.0) } else { 0.0 }
+}
+
 /// A share of one that prints as a percentage with one digit, or with as many as the format asks for: `12.3 %`, `{:+.0}` gives `+12 %`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percent(pub f64);
 
 impl Percent {
-    /// `part` of `whole`; of nothing, `part` of one nanosecond.
+    /// `part` of `whole`; of nothing there is no part.
     pub fn of(part: DurNs, whole: DurNs) -> Self {
-        Self(part.0 as f64 / whole.0.max(1) as f64)
+        Self(if whole > DurNs::ZERO { part.0 as f64 / whole.0 as f64 } else { 0.0 })
     }
 }
 
@@ -340,6 +354,13 @@ mod tests {
         assert_eq!(format!("{} {:.0} {:+.2}", Percent(0.1234), Percent(0.5), Percent(0.01)), "12.3 % 50 % +1.00 %");
         assert_eq!(format!("{:.0} {:.0} {:.0}", Percent(0.994), Percent(0.995), Percent(1.0)), "99 % 99.5 % 100 %");
         assert_eq!(Percent::of(DurNs(-1), DurNs(8)).to_string(), "-12.5 %");
+        assert_eq!(Percent::of(DurNs(5), DurNs::ZERO).to_string(), "0.0 %");
+    }
+
+    #[test]
+    fn a_share_is_between_none_and_all() {
+        let of = |part, whole| Percent(share(DurNs(part), DurNs(whole))).to_string();
+        assert_eq!([of(1, 4), of(9, 4), of(-1, 4), of(1, 0)], ["25.0 %", "100.0 %", "0.0 %", "0.0 %"]);
     }
 
     #[test]

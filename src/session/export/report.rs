@@ -40,7 +40,7 @@ impl Block {
 
 /// The report on `outcome`.
 pub(super) fn report(engine: &Engine, loaded: &Loaded, outcome: &Outcome, board: Option<&ComparisonTable>) -> Report {
-    let outcome = engine.with_gains(loaded, outcome.clone(), &|| false).unwrap_or_else(|| outcome.clone());
+    let outcome = engine.with_gains(loaded, outcome.clone(), &[], &|| false).unwrap_or_else(|| outcome.clone());
     let summary = &outcome.summary;
     let mut blocks = vec![Block::table(&["", ""], figures(loaded, &outcome))];
     if !outcome.steps.is_empty() {
@@ -169,11 +169,12 @@ fn gaps(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Block {
 /// How much of the critical path each source of durations stands for.
 fn sources(outcome: &Outcome) -> Block {
     let resolved = &outcome.resolved;
+    let added = resolved.added_by_task();
     let mut by_source: BTreeMap<(Provenance, &str), (DurNs, f64)> = BTreeMap::new();
     for task in outcome.critical_tasks() {
         let prediction = match resolved.timed.node(task) {
             Some(node) => Some(resolved.prediction(node)),
-            None => resolved.added_task(task).map(|added| added.prediction),
+            None => added.get(&task).map(|added| added.prediction),
         };
         if let Some(Prediction { duration, provenance, model, error, .. }) = prediction {
             let sum = by_source.entry((provenance, model)).or_default();

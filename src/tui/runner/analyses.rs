@@ -45,7 +45,11 @@ impl Trace {
         let first = Box::new(outcome.clone());
         self.found(job, Finding::Outcome { outcome: first, density: Some(Arc::new(density)), view_model: None });
         let is_overtaken = || self.queue.is_overtaken(&job.analysis);
-        let found = self.host.engine.with_gains(&self.loaded, outcome, &is_overtaken);
+        let known = self.gains.lock().map(|gains| gains.clone()).unwrap_or_default();
+        let found = self.host.engine.with_gains(&self.loaded, outcome, &known, &is_overtaken);
+        if let (Some(found), Ok(mut gains)) = (&found, self.gains.lock()) {
+            gains.clone_from(&found.steps);
+        }
         let drawn = found.filter(|_| !is_overtaken()).and_then(|outcome| {
             let drawn = ViewModel::of(&self.host.engine, &self.loaded, &self.traced, &outcome, &is_overtaken);
             Some((outcome, drawn?))

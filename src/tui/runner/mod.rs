@@ -7,12 +7,12 @@ mod request;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::session::{
-    Engine, Exported, Loaded, Overwrite, SessionError, Sessions, append, export_to, read_text, write_new,
+    Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, export_to, read_text, write_new,
 };
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::SavedScenario;
@@ -60,6 +60,8 @@ struct Trace {
     loaded: Arc<Loaded>,
     traced: Traced,
     queue: Queue,
+    /// The steps that were evaluated last, with what they gain.
+    gains: Mutex<Vec<StepOutcome>>,
 }
 
 /// Dropping it ends what is computed about the trace.
@@ -98,7 +100,14 @@ impl Runner {
     fn trace(&self, work: &Workspace) -> OpenTrace {
         let (host, loaded) = (self.host.clone(), Arc::clone(&work.loaded));
         let traced = work.view_model.traced.clone();
-        let trace = Arc::new(Trace { host, number: work.number, loaded, traced, queue: Queue::default() });
+        let trace = Arc::new(Trace {
+            host,
+            number: work.number,
+            loaded,
+            traced,
+            queue: Queue::default(),
+            gains: Mutex::default(),
+        });
         if matches!(self.served, Served::OnThreads) {
             let trace = Arc::clone(&trace);
             thread::spawn(move || {

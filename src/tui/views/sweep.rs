@@ -310,7 +310,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
     if let Some(across) = &knob.across {
         return grid::table(work, knob, across);
     }
-    let count = sweep.points.len();
+    let count = sweep.count();
     let mut summary = vec![if count < sweep.expected {
         (format!("{}: {count} of {} points", knob.knob, sweep.expected), Role::Warn)
     } else {
@@ -336,6 +336,7 @@ pub fn table(work: &Workspace) -> Table<'_> {
     for change in path_changes(&sweep.points, &knob.knob).iter().take(2) {
         say(chart::bound_by(&change.to), format!("from {}", knob.shown(change.at)));
     }
+    summary.extend(sweep.left_out().map(|left_out| (left_out, Role::Warn)));
     if !work.is_on_sweep() && sweep.revision != work.history.revision() && !sweep.points.is_empty() {
         summary.push((" · of an earlier scenario".to_owned(), Role::Warn));
     }

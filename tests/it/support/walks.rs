@@ -175,6 +175,7 @@ pub const EDITS: [&str; 36] = [
 fn touched(opened: &Opened, lowered: &TimedGraph, resolved: &Resolved) -> BTreeSet<NodeId> {
     let timed = &resolved.timed;
     let graph = opened.graph();
+    let added = resolved.added_by_task();
     let waits = |timed: &TimedGraph, node: NodeId| {
         let mut all: Vec<(u32, i64)> = Vec::new();
         let mut rows = vec![timed.task(node).0];
@@ -186,7 +187,7 @@ fn touched(opened: &Opened, lowered: &TimedGraph, resolved: &Resolved) -> BTreeS
                 }
                 // Rows of no task join more predecessors than one row holds; those of added tasks do too, or are added.
                 match timed.node_of[before as usize] {
-                    u32::MAX if resolved.added_task(TaskId(before)).is_none() => rows.push(before),
+                    u32::MAX if !added.contains_key(&TaskId(before)) => rows.push(before),
                     of => all.push((of, i64::from(timed.lags[row as usize][slot]))),
                 }
             }

@@ -48,7 +48,7 @@ fn check(engine: &Engine, lines: &[&str], text: &str) -> Result<(), String> {
     for length in 0..=lines.len() {
         let steps = lines[..length].iter().map(|line| parse_step(line).unwrap()).collect();
         let outcome = engine.evaluate(&loaded, &Scenario { steps, ..Scenario::default() }, 0);
-        let outcome = engine.with_gains(&loaded, outcome, &|| false).unwrap();
+        let outcome = engine.with_gains(&loaded, outcome, &[], &|| false).unwrap();
         let figures = serde_json::to_value((&outcome.summary, &outcome.steps)).unwrap();
         if let Some(what) = impossible(&figures) {
             return Err(format!("{:?}: {what}", &lines[..length]));

@@ -10,17 +10,28 @@ const BANDS: [(&str, &str); 3] =
 /// Figures that stand beside the ends of their band, the first that there is.
 const BESIDE: [&str; 4] = ["steady_ns", "iteration_ns", "simulated_ns", "period_ns"];
 /// Shares of a whole.
-const SHARES: [&str; 6] =
-    ["gpu_busy", "unexplained_share", "anchored_share", "unrecorded_share", "unmodelled_share", "extrapolated_share"];
+const SHARES: [&str; 11] = [
+    "gpu_busy",
+    "unexplained_share",
+    "anchored_share",
+    "unrecorded_share",
+    "unmodelled_share",
+    "extrapolated_share",
+    "left_out_share",
+    "unhandled_share",
+    "predicted_share",
+    "assumed_share",
+    "share",
+];
 
 /// What cannot be in `answer`, in words; `None` where all can.
 pub fn impossible(answer: &Value) -> Option<String> {
     match answer {
         Value::Array(items) => items.iter().find_map(impossible),
         Value::Object(fields) => {
-            let alone = fields
-                .iter()
-                .find_map(|(name, value)| below_nothing(name, value).or_else(|| out_of_share(name, value)));
+            let alone = fields.iter().find_map(|(name, value)| {
+                below_nothing(name, value).or_else(|| out_of_share(name, value)).or_else(|| beyond_all(name, value))
+            });
             let within = || {
                 let both = fields.contains_key("steady_band");
                 let bands = BANDS.into_iter().filter(|&(figure, band)| {
@@ -48,8 +59,17 @@ fn below_nothing(name: &str, value: &Value) -> Option<String> {
     (time < 0).then(|| format!("{name} is {time}"))
 }
 
+/// No time, count or size is so large that a double does not count it exactly; the origin of a trace's clock may be.
+fn beyond_all(name: &str, value: &Value) -> Option<String> {
+    const MOST: f64 = (1_u64 << 53) as f64;
+    let is_counted = name.ends_with("_ns") || name.ends_with("_bytes") || name.contains("batch");
+    let number = value.as_f64().filter(|_| is_counted && name != "origin_ns")?;
+    (number.abs() > MOST).then(|| format!("{name} is {value}"))
+}
+
 fn out_of_share(name: &str, value: &Value) -> Option<String> {
-    if !SHARES.contains(&name) {
+    // What a step says may be of no share.
+    if !SHARES.contains(&name) || (name == "share" && value.is_null()) {
         return None;
     }
     let is_share = value.as_f64().is_some_and(|share| (0.0..=1.0 + 1e-9).contains(&share));

@@ -54,7 +54,7 @@ fn exact_elsewhere(subject: &Subject) -> Vec<Violation> {
     let Ok(sweep) = Sweep::new("batch", vec![batch as f64 * 3.0]) else { return found };
     let (scenario, sweeps) = (Scenario::default(), [sweep]);
     for point in SweepRun::new(&subject.engine, loaded, &scenario, &sweeps).points(&[vec![batch as f64 * 3.0]]) {
-        let is_exact = point.steady_band.low_ns >= point.steady_band.high_ns;
+        let is_exact = point.not_done.is_none() && point.steady_band.low_ns >= point.steady_band.high_ns;
         if is_exact && (is_predicted || point.steady_ns != loaded.replay.summary.steady_ns) {
             found.push(subject.violation(BAND, "sweep", format!("exactly {}", point.steady_ns)));
         }
@@ -220,7 +220,8 @@ const SHARE_OF_ROOF: f64 = 0.99;
 /// was above it when traced has work that is not what was counted, and a multiplied time was asked for.
 fn roof(subject: &Subject, line: &str, outcome: &Outcome) -> Option<String> {
     let is_known = subject.loaded.context.devices.iter().all(|device| device.recognised);
-    if line.starts_with("scale") || !is_known {
+    let multiplies = ["scale", "straggler"].iter().any(|edit| line.starts_with(edit));
+    if multiplies || !is_known {
         return None;
     }
     let (untouched, resolved) = (&subject.loaded.replay.resolved, &outcome.resolved);

@@ -10,7 +10,7 @@ use crate::cost::{ConvAlgorithm, CostModels, Family};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskKind};
 use crate::scenario::KernelWork;
-use crate::units::{Bytes, DurNs, Flop};
+use crate::units::{Bytes, DurNs, Flop, share};
 
 use super::lanes::Times;
 
@@ -281,7 +281,8 @@ impl Sum {
     fn row(self, label: String, level: Level) -> Row {
         let known = self.compute_bound + self.memory_bound > DurNs::ZERO;
         let bound = if self.compute_bound > self.memory_bound { Bound::Compute } else { Bound::Memory };
-        let predicted = (self.predicted > DurNs::ZERO).then_some(self.predicted.0);
+        let is_told = DurNs::ZERO < self.predicted && self.predicted < DurNs::LONGEST;
+        let predicted = is_told.then_some(self.predicted.0);
         Row {
             label,
             count: if level == Level::Kernel { self.kernels } else { self.operators.len() + self.loose },
@@ -291,7 +292,7 @@ impl Sum {
             bytes: self.bytes.0,
             bound: known.then_some(bound),
             predicted_ns: predicted,
-            predicted_share: self.covered.0 as f64 / self.device.0.max(1) as f64,
+            predicted_share: share(self.covered, self.device),
             deviation: predicted.map(|predicted| self.covered.0 as f64 / predicted as f64 - 1.0),
             extrapolated: self.beyond.0.saturating_mul(2) > self.predicted.0,
             better: None,

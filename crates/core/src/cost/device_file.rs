@@ -2,6 +2,7 @@
 //! how fits are written there; the device's other keys are the catalog's.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -16,7 +17,7 @@ use crate::cost::parameterised::{MeasuredProduct, ProductRates};
 use crate::cost::scale::Scale;
 use crate::cost::structured::defaults;
 use crate::cost::work::Route;
-use crate::device::{BandwidthCurve, CatalogError, CollectiveCurve, Precision, line_of};
+use crate::device::{BandwidthCurve, CatalogError, CollectiveCurve, Precision, limits, line_of};
 
 /// One `[[DEVICE.fit]]`.
 #[derive(Serialize, Deserialize)]
@@ -197,27 +198,29 @@ pub fn read_fits(file: &str, text: &str) -> Result<MeasuredModels, CatalogError>
     for (device, read) in devices {
         let place = |span| Place { file, line: line_of(text, Some(span)), device: &device };
         for fit in read.fit {
-            let line = line_of(text, Some(fit.span()));
-            found.fits.push(checked(file, line, &device, fit.into_inner())?);
+            found.fits.push(checked(place(fit.span()), fit.into_inner())?);
         }
         for copy in read.copy {
             let place = place(copy.span());
             let WrittenCopy { route, pinned, start_us, rate, error } = copy.into_inner();
-            place.check("copy.start_us", start_us, start_us >= 0.0, "a number from 0")?;
-            place.check("copy.rate", rate, rate > 0.0, "a number above 0")?;
-            place.check("copy.error", error, error >= 0.0, "a number from 0")?;
+            place.within("copy.start_us", start_us, limits::TIME_US)?;
+            place.within("copy.rate", rate, limits::FACTOR)?;
+            place.within("copy.error", error, limits::ERROR)?;
             found.copies.push(((device.clone(), route, pinned), CopyCurve { start_us, rate, error }));
         }
         for scale in read.scale {
             let (place, scale) = (place(scale.span()), scale.into_inner());
-            place.check("scale.factor", scale.factor, scale.factor > 0.0, "a number above 0")?;
-            place.check("scale.error", scale.error, scale.error >= 0.0, "a number from 0")?;
+            place.within("scale.factor", scale.factor, limits::FACTOR)?;
+            place.within("scale.error", scale.error, limits::ERROR)?;
             found.scales.push((device.clone(), scale));
         }
         let mut products = Vec::with_capacity(read.product.len());
         for product in read.product {
             let (place, product) = (place(product.span()), product.into_inner());
-            place.check("product.seconds", product.seconds, product.is_sound(), "sizes and seconds above 0")?;
+            let expected = "sizes and seconds above 0 that a device can reach";
+            if !product.is_sound() {
+                return Err(place.bad("product.seconds", product.seconds.to_string(), expected.to_owned()));
+            }
             products.push(product);
         }
         if !products.is_empty() {
@@ -236,31 +239,30 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn check(self, key: &str, value: f64, is_right: bool, expected: &'static str) -> Result<(), CatalogError> {
-        if value.is_finite() && is_right {
-            return Ok(());
-        }
+    fn within(self, key: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), CatalogError> {
+        if range.contains(&value) { Ok(()) } else { Err(self.bad(key, value.to_string(), limits::words(&range))) }
+    }
+
+    fn bad(self, key: &str, value: String, expected: String) -> CatalogError {
         let Self { file, line, device } = self;
-        let (file, device, key) = (file.to_owned(), device.to_owned(), key.to_owned());
-        Err(CatalogError::BadFigure { file, line, device, key, value: value.to_string(), expected })
+        let (file, device, key, expected) = (file.to_owned(), device.to_owned(), key.to_owned(), expected.into());
+        CatalogError::BadFigure { file, line, device, key, value, expected }
     }
 }
 
-fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit, CatalogError> {
-    let bad = |key: &str, value: String, expected| {
-        let key = format!("fit.{}.{key}", fit.domain.name());
-        Err(CatalogError::BadFigure { file: file.to_owned(), line, device: device.to_owned(), key, value, expected })
-    };
-    let positive = |value: &f64| value.is_finite() && *value > 0.0;
+fn checked(place: Place<'_>, fit: WrittenFit) -> Result<Fit, CatalogError> {
+    let key = |key: &str| format!("fit.{}.{key}", fit.domain.name());
+    let bad = |name: &str, value: String, expected: &str| Err(place.bad(&key(name), value, expected.to_owned()));
+    // Parameters are factors, exponents, times and rates: in the limits of the widest.
+    let positive = |value: &f64| (f64::MIN_POSITIVE..=1e12).contains(value);
     if fit.parameters.len() != defaults(fit.domain).len() || !fit.parameters.iter().all(positive) {
         return bad("parameters", format!("{:?}", fit.parameters), "the domain's parameters, all above 0");
     }
     let errors = [("error", fit.error), ("structured_error", fit.structured_error)];
-    let host = [("host_floor_us", fit.host_floor_us), ("host_before", fit.host_before)];
-    for (key, value) in errors.into_iter().chain(host) {
-        if !value.is_finite() || value < 0.0 {
-            return bad(key, value.to_string(), "a number from 0");
-        }
+    let errors = errors.into_iter().chain(fit.network_error.map(|error| ("network_error", error)));
+    let host = [("host_floor_us", fit.host_floor_us, limits::TIME_US), ("host_before", fit.host_before, 0.0..=1.0)];
+    for (name, value, range) in errors.map(|(name, value)| (name, value, limits::ERROR)).chain(host) {
+        place.within(&key(name), value, range)?;
     }
     let Some(forest) = bytes_of(&fit.trees).and_then(|bytes| Forest::decode(&bytes).ok()) else {
         return bad("trees", format!("{} digits", fit.trees.len()), "whole trees in hexadecimal digits");
@@ -270,7 +272,7 @@ fn checked(file: &str, line: usize, device: &str, fit: WrittenFit) -> Result<Fit
     }
     Ok(Fit {
         domain: fit.domain,
-        devices: vec![device.to_owned()],
+        devices: vec![place.device.to_owned()],
         choice: fit.model,
         parameters: fit.parameters,
         host_floor_us: fit.host_floor_us,

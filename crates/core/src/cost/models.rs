@@ -168,7 +168,7 @@ impl CostModels {
         &self.links
     }
 
-    /// The time of `work` on `device`; `None` when no model covers it. Memoised.
+    /// The time of `work` on `device`; `None` when no model covers it, as on a device that is not known. Memoised.
     pub fn estimate(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
         self.estimate_keyed(work, device, figures_key(device))
     }
@@ -228,6 +228,9 @@ impl CostModels {
 
     /// The time of `work`, of which the fits say `fitted`.
     fn complete(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
+        if !device.is_known() {
+            return None;
+        }
         let estimate = by_algorithm(self.unscaled(work, device, fitted)?, work, device);
         let estimate = Estimate { duration: estimate.duration.max(roofline::least(work, device)), ..estimate };
         let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
@@ -283,6 +286,9 @@ impl CostModels {
         recorded: Option<ConvAlgorithm>,
         device: &DeviceProfile,
     ) -> Option<String> {
+        if !device.is_known() {
+            return None;
+        }
         if matches!(work.shape, Shape::Conv { .. }) {
             let used = used_algorithm(work, recorded, device)?;
             let (best, us) = best_algorithm(work, device)?;

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceProfile;
+use crate::device::limits::MOST_FLOP_PER_SECOND;
 
 use super::roofline::memory_rate;
 use super::work::{Family, Shape, Work};
@@ -27,9 +28,12 @@ pub struct MeasuredProduct {
 }
 
 impl MeasuredProduct {
-    /// Whether all its figures are above zero.
+    /// Whether a device could have taken that long for such a product.
     pub fn is_sound(&self) -> bool {
-        [self.m, self.n, self.k, self.seconds].iter().all(|value| value.is_finite() && *value > 0.0)
+        let is_size = |size: &f64| (1.0..=1e9).contains(size);
+        [self.m, self.n, self.k].iter().all(is_size)
+            && (1e-9..=1e6).contains(&self.seconds)
+            && self.rate() <= MOST_FLOP_PER_SECOND
     }
 
     fn rate(&self) -> f64 {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::conv_choice::ChosenAlgorithm;
 use super::reuse::Reuse;
 use crate::device::Precision;
-use crate::units::{Bytes, Flop};
+use crate::device::limits::{MOST_BYTES_PER_SECOND, MOST_FLOP_PER_SECOND};
+use crate::units::{Bytes, DurNs, Flop};
 
 /// Kinds of kernels that share a cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -363,6 +364,18 @@ impl Work {
             }
             _ => None,
         }
+    }
+
+    /// Whether any device could work it off within an hour, which is longer than any task.
+    pub(crate) fn is_possible(&self) -> bool {
+        const HOUR: DurNs = DurNs(3_600_000_000_000);
+        self.is_possible_within(HOUR)
+    }
+
+    /// Whether any device could work it off in `time`.
+    pub(crate) fn is_possible_within(&self, time: DurNs) -> bool {
+        self.flop.0 <= MOST_FLOP_PER_SECOND * time.secs()
+            && self.bytes().0 as f64 <= MOST_BYTES_PER_SECOND * time.secs()
     }
 
     /// Arithmetic intensity in FLOP per byte; zero without traffic.

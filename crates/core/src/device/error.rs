@@ -31,7 +31,7 @@ pub enum CatalogError {
         /// As written.
         value: String,
         /// What it has to be.
-        expected: &'static str,
+        expected: Box<str>,
     },
     /// A figure that neither the device nor those it inherits from give.
     #[error("{file}:{line}: {device} has no {key}, and inherits none")]
@@ -101,8 +101,9 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// The value of `key` in the entry, which is of `device`, cannot be.
-    pub(super) fn bad(self, device: &str, key: &str, value: &str, expected: &'static str) -> CatalogError {
+    pub(super) fn bad(self, device: &str, key: &str, value: &str, expected: &str) -> CatalogError {
         let (file, device, key, value) = (self.file.to_owned(), device.to_owned(), key.to_owned(), value.to_owned());
+        let expected = expected.into();
         CatalogError::BadFigure { line: self.line(&key), file, device, key, value, expected }
     }
 

@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::error::{CatalogError, Place, line_of};
+use super::limits;
 use super::link::{CollectiveCurve, check_curve};
 use super::profile::{BandwidthCurve, DeviceKind, Precision};
 
@@ -81,11 +82,6 @@ impl Figure {
             Self::ProcessNm => "process_nm",
         }
     }
-
-    /// Whether zero is a sensible value: nothing to divide by it.
-    fn may_be_zero(self) -> bool {
-        matches!(self, Self::L2Mib | Self::PeerLinkGbS | Self::LaunchLatencyUs | Self::KernelStartUs)
-    }
 }
 
 /// One device as written; every key is optional because it may be inherited.
@@ -102,7 +98,7 @@ pub(super) struct Entry {
     pub(super) figures: BTreeMap<Figure, Spanned<f64>>,
     #[serde(default)]
     pub(super) peak_tflops: BTreeMap<Precision, Spanned<f64>>,
-    pub(super) dram_curve: Option<BandwidthCurve>,
+    pub(super) dram_curve: Option<Spanned<BandwidthCurve>>,
     #[serde(default)]
     pub(super) sources: BTreeMap<Spanned<String>, String>,
     /// Collectives measured between devices of this kind in one node.
@@ -162,28 +158,29 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<(String, Placed)>, Cat
 }
 
 fn check(file: &str, text: &str, device: &str, entry: &Entry) -> Result<(), CatalogError> {
-    let bad = |span: Range<usize>, key: &str, value: String, expected| {
+    let bad = |span: Range<usize>, key: &str, value: String, expected: String| {
         let (file, device, key) = (file.to_owned(), device.to_owned(), key.to_owned());
+        let expected = expected.into();
         Err(CatalogError::BadFigure { file, line: line_of(text, Some(span)), device, key, value, expected })
     };
-    for (figure, value) in &entry.figures {
-        let (zero, number) = (figure.may_be_zero(), *value.get_ref());
-        if !number.is_finite() || number < 0.0 || (number == 0.0 && !zero) {
-            let expected = if zero { "a number from 0" } else { "a number above 0" };
-            return bad(value.span(), figure.key(), number.to_string(), expected);
+    let figures = entry.figures.iter().map(|(figure, value)| (figure.key(), value, limits::range(*figure)));
+    let peaks = entry.peak_tflops.iter().map(|(precision, value)| (precision.key(), value, limits::PEAK_TFLOPS));
+    for (key, value, range) in figures.chain(peaks) {
+        if !range.contains(value.get_ref()) {
+            return bad(value.span(), key, value.get_ref().to_string(), limits::words(&range));
         }
     }
-    for (precision, value) in &entry.peak_tflops {
-        if !value.get_ref().is_finite() || *value.get_ref() <= 0.0 {
-            return bad(value.span(), precision.key(), value.get_ref().to_string(), "a number above 0");
-        }
+    if let Some(curve) = &entry.dram_curve
+        && let Some((key, value, range)) = limits::wrong_in(curve.get_ref())
+    {
+        return bad(curve.span(), &format!("dram_curve.{key}"), value.to_string(), limits::words(&range));
     }
     for curve in &entry.curve {
         check_curve(Place { file, text, start: curve.span().start }, device, curve.get_ref())?;
     }
     for key in entry.sources.keys() {
         if !is_source_key(key.get_ref()) {
-            return bad(key.span(), "sources", key.get_ref().clone(), "`default` or the key of a figure");
+            return bad(key.span(), "sources", key.get_ref().clone(), "`default` or the key of a figure".to_owned());
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use toml::Spanned;
 
 use super::catalog::Catalog;
 use super::error::{CatalogError, Place};
+use super::limits;
 use super::peers;
 use super::profile::{BandwidthCurve, DeviceProfile};
 
@@ -260,11 +261,10 @@ fn attach(place: Place<'_>, links: &mut [LinkProfile], curve: CollectiveCurve) -
 }
 
 fn check(place: Place<'_>, link: &LinkProfile) -> Result<(), CatalogError> {
-    if !link.gb_s.is_finite() || link.gb_s <= 0.0 {
-        return Err(place.bad(&link.id, "gb_s", &link.gb_s.to_string(), "a number above 0"));
-    }
-    if !link.latency_us.is_finite() || link.latency_us < 0.0 {
-        return Err(place.bad(&link.id, "latency_us", &link.latency_us.to_string(), "a number from 0"));
+    for (key, value, range) in [("gb_s", link.gb_s, limits::GB_S), ("latency_us", link.latency_us, limits::TIME_US)] {
+        if !range.contains(&value) {
+            return Err(place.bad(&link.id, key, &value.to_string(), &limits::words(&range)));
+        }
     }
     let curves = link.curves.iter().enumerate();
     curves.into_iter().try_for_each(|(at, curve)| check_curve(place.entry("curve]]", at), &link.id, curve))
@@ -289,8 +289,16 @@ pub(super) fn check_curve(place: Place<'_>, id: &str, curve: &CollectiveCurve) -
     if curve.ranks < 2 {
         return Err(place.bad(&id, "ranks", &curve.ranks.to_string(), "two or more"));
     }
-    if !curve.error.is_finite() || curve.error < 0.0 {
-        return Err(place.bad(&id, "error", &curve.error.to_string(), "a number from 0"));
+    if !limits::ERROR.contains(&curve.error) {
+        return Err(place.bad(&id, "error", &curve.error.to_string(), &limits::words(&limits::ERROR)));
+    }
+    if let Some((key, value, range)) = curve.fit.as_ref().and_then(limits::wrong_in) {
+        return Err(place.bad(&id, &format!("fit.{key}"), &value.to_string(), &limits::words(&range)));
+    }
+    for (key, values, range) in [("bytes", &curve.bytes, limits::SIZE_BYTES), ("us", &curve.us, limits::TIME_US)] {
+        if let Some(value) = values.iter().find(|value| !range.contains(value)) {
+            return Err(place.bad(&id, key, &value.to_string(), &limits::words(&range)));
+        }
     }
     if curve.bytes.len() != curve.us.len() || (curve.fit.is_none() && curve.bytes.len() < 2) {
         let lengths = format!("{} times for {} sizes", curve.us.len(), curve.bytes.len());

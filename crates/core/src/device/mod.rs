@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod derived;
 pub mod error;
 mod file;
+pub(crate) mod limits;
 pub mod link;
 mod names;
 pub mod peers;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::MOST_MEMORY;
 use crate::units::{Bytes, BytesPerSec, DurNs, FlopPerSec};
 
 /// What a device is.
@@ -240,6 +241,9 @@ pub struct DeviceProfile {
     pub sources: BTreeMap<String, String>,
 }
 
+/// The key of a device that nobody knows.
+const UNKNOWN: &str = "unknown device";
+
 /// Ends the key of a device whose figures edits multiplied.
 pub const HYPOTHETICAL: &str = " hypothetical";
 
@@ -260,6 +264,28 @@ impl DeviceProfile {
     /// than other arithmetic of that type.
     pub fn product_rate(&self, precision: Precision) -> FlopPerSec {
         self.peak_rate(if precision == Precision::Fp32 { Precision::Fp32Matrix } else { precision })
+    }
+
+    /// A device that was recorded as `name` with so much memory (0 where none that can be was recorded), and of which nothing else is
+    /// known: no model tells anything of it. Its figures are those of `like`, which stand for nothing.
+    #[must_use]
+    pub fn unknown(name: &str, memory: Bytes, like: &Self) -> Self {
+        Self {
+            id: UNKNOWN.to_owned(),
+            name: name.to_owned(),
+            lineage: Vec::new(),
+            recorded_as: Vec::new(),
+            kind: DeviceKind::Gpu,
+            memory: if memory <= MOST_MEMORY { memory } else { Bytes(0) },
+            sm_limits: None,
+            sources: BTreeMap::new(),
+            ..like.clone()
+        }
+    }
+
+    /// Whether its figures are its own.
+    pub fn is_known(&self) -> bool {
+        self.model_id() != UNKNOWN
     }
 
     /// The chip it is a variant of: the last that it inherits from, or itself.

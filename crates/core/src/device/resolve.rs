@@ -105,8 +105,8 @@ fn overlay(merged: &mut Merged, placed: &Placed) {
         merged.peak_tflops.insert(*precision, *value.get_ref());
         merged.sources.insert(key.clone(), source(&key, "peak_tflops"));
     }
-    if entry.dram_curve.is_some() {
-        merged.dram_curve = entry.dram_curve;
+    if let Some(curve) = &entry.dram_curve {
+        merged.dram_curve = Some(*curve.get_ref());
         merged.sources.insert("dram_curve".to_owned(), source("dram_curve", ""));
     }
 }

@@ -7,6 +7,7 @@ use crate::device::CatalogError;
 use crate::graph::BuildError;
 use crate::scenario::StepError;
 use crate::trace::OpenError;
+use crate::units::DurNs;
 
 /// Why a trace could not be opened, or an edit not be made.
 #[derive(Debug, Error)]
@@ -38,6 +39,15 @@ pub enum EngineError {
     #[error("{path}: no operator in it computes anything, so there is nothing to predict; record a whole step")]
     NothingToPlace {
         /// The file.
+        path: String,
+    },
+    /// A trace whose times are those of no iteration.
+    #[error(
+        "{path}: its tasks end after {}, beyond what is computed: the times are not those of an iteration",
+        DurNs::LONGEST
+    )]
+    Beyond {
+        /// What was opened.
         path: String,
     },
     /// Two traces from which no law of the batch size follows.

@@ -1,9 +1,11 @@
 //! The engine: opens traces and evaluates scenarios. Everything a front end computes goes through it.
 
+mod bounds;
 mod databases;
 mod device_time;
 mod error;
 mod files;
+mod gains;
 mod loaded;
 mod noise;
 mod outcome;
@@ -35,7 +37,7 @@ use crate::scenario::{
 };
 use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Job, OpenError, OpenOptions, RankClasses, RankTrace};
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, share};
 
 pub use databases::read as read_overheads;
 pub use device_time::DeviceTime;
@@ -43,7 +45,6 @@ pub use error::EngineError;
 pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
-use outcome::beyond;
 pub use outcome::{Outcome, StepOutcome, Told};
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
@@ -296,6 +297,9 @@ impl Engine {
         let untouched = Scenario::default();
         let replay = || outcome_of(scenario::resolve(&base, &untouched, &context), None, &untouched, 0);
         let (replay, ()) = rayon::join(replay, || table_facts::check(&base, &graph, &mut notes));
+        if replay.is_beyond() {
+            return Err(EngineError::Beyond { path: loaded::title(&job) });
+        }
         let noise = noise::noise(&job, &graph, &replay.summary);
         let mut summary = Summary { noise, ..replay.summary };
         summary.of_path(&PathShares::of(&graph, &replay.resolved.timed, &replay.schedule));
@@ -320,11 +324,12 @@ impl Engine {
         Err(OpenError::Memory { path, needed: format!("about {needed}"), limit }.into())
     }
 
-    /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]).
+    /// Evaluates a scenario; the steps' gains stay open (see [`Self::with_gains`]). A step that leads to an iteration beyond what is
+    /// computed is not done, nor are those behind it, and says so.
     pub fn evaluate(&self, loaded: &Loaded, scenario: &Scenario, revision: u64) -> Outcome {
         let resolve = || scenario::resolve(&loaded.base, scenario, &loaded.context);
         let resolved = log::timed(Level::Info, "resolve", resolve);
-        outcome_of(resolved, Some(&loaded.replay), scenario, revision)
+        self.evaluated(loaded, scenario, resolved, revision)
     }
 
     /// How many scenarios that add so many tasks may be worked out at a time: as many as there are cores, and memory for them.
@@ -347,66 +352,10 @@ impl Engine {
         Known { catalog: &self.catalog, links: self.models.links(), databases: &self.databases }
     }
 
-    /// What scenarios are compared by ([`Summary::steady_ns`]), nothing else.
-    pub fn period(&self, loaded: &Loaded, scenario: &Scenario) -> DurNs {
-        compared(loaded, &scenario::resolve(&loaded.base, scenario, &loaded.context))
-    }
-
-    /// `outcome` with what each enabled step does alone and on top of those before it.
-    ///
-    /// # Returns
-    /// `None` when `is_overtaken` said that nobody wants the answer any more.
-    pub fn with_gains(
-        &self,
-        loaded: &Loaded,
-        mut outcome: Outcome,
-        is_overtaken: &dyn Fn() -> bool,
-    ) -> Option<Outcome> {
-        let base = outcome.summary.base_steady_ns;
-        let mut before = base;
-        for index in 0..outcome.steps.len() {
-            if !outcome.steps[index].enabled {
-                continue;
-            }
-            if is_overtaken() {
-                return None;
-            }
-            let is_only = outcome.scenario.steps.iter().filter(|step| step.enabled).count() == 1;
-            let alone = Scenario { steps: vec![outcome.scenario.steps[index].clone()], ..Scenario::default() };
-            let prefix = Scenario { steps: outcome.scenario.steps[..=index].to_vec(), ..Scenario::default() };
-            let after = if is_only || index + 1 == outcome.steps.len() {
-                outcome.summary.steady_ns
-            } else {
-                self.period(loaded, &prefix)
-            };
-            let alone = if is_only { after } else { self.period(loaded, &alone) };
-            outcome.steps[index].alone_ns = Some(alone - base);
-            outcome.steps[index].marginal_ns = Some(after - before);
-            before = after;
-        }
-        let assumed: DurNs = outcome.steps.iter().filter_map(|step| Some(assumed_of(step, step.marginal_ns?))).sum();
-        outcome.summary.error_band.widen(assumed);
-        outcome.summary.steady_band.widen(assumed);
-        Some(outcome)
-    }
-
-    /// What is assumed of the iteration that the steps of `outcome` from number `first` on make; negative where the
-    /// iteration may be longer for it. Only steps that assume anything are simulated without their successors.
-    pub fn assumed_change(&self, loaded: &Loaded, outcome: &Outcome, first: usize) -> DurNs {
-        let steps = &outcome.scenario.steps;
-        let prefix = |length: usize| {
-            if length == steps.len() {
-                return outcome.summary.steady_ns;
-            }
-            self.period(loaded, &Scenario { steps: steps[..length].to_vec(), ..Scenario::default() })
-        };
-        let assumed = (first..steps.len()).filter(|&index| outcome.steps[index].assumed_share > 0.0);
-        assumed.map(|index| assumed_of(&outcome.steps[index], prefix(index + 1) - prefix(index))).sum()
-    }
-
     /// The result of a scenario that is worked out already; the steps' gains stay open.
     pub fn evaluated(&self, loaded: &Loaded, scenario: &Scenario, resolved: Resolved, revision: u64) -> Outcome {
-        outcome_of(resolved, Some(&loaded.replay), scenario, revision)
+        let outcome = outcome_of(resolved, Some(&loaded.replay), scenario, revision);
+        if outcome.is_beyond() { bounds::bounded(loaded, outcome) } else { outcome }
     }
 }
 
@@ -433,14 +382,6 @@ impl Engine {
             gap.closed_by.sort_by_key(|(line, gain)| (std::cmp::Reverse(*gain), line.clone()));
         }
         gaps
-    }
-
-    /// What one more step takes off the iteration; zero for a line that is no step.
-    pub fn gain(&self, loaded: &Loaded, outcome: &Outcome, line: &str) -> DurNs {
-        let Ok(step) = scenario::parse_step(line) else { return DurNs::ZERO };
-        let mut scenario = outcome.scenario.clone();
-        scenario.steps.push(step);
-        outcome.summary.steady_ns - self.period(loaded, &scenario)
     }
 }
 
@@ -486,12 +427,7 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     if let Some(base) = base {
         summary.over(base);
     }
-    let mut steps = step_outcomes(scenario, &resolved);
-    if let Some(text) = beyond(&schedule)
-        && let Some(last) = steps.iter_mut().rev().find(|step| step.enabled)
-    {
-        last.effects.push(Told { kind: EffectKind::NoEffect, text, share: None });
-    }
+    let steps = step_outcomes(scenario, &resolved);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps };
     if let Some(replay) = replay.filter(|replay| !replay.summary.steady.is_compared()) {
@@ -512,15 +448,10 @@ fn scaled_time(graph: &ExecutionGraph) -> DurNs {
     if device > DurNs::ZERO { device } else { sum(&|_| true) }
 }
 
-/// The assumed part of what a step changes.
-fn assumed_of(step: &StepOutcome, change: DurNs) -> DurNs {
-    change.scale(f64::from(step.assumed_share))
-}
-
 /// What a step says, with times as shares of `all`.
-fn told(effect: &Effect, all: f64) -> Told {
+fn told(effect: &Effect, all: DurNs) -> Told {
     let share = match effect.kind {
-        EffectKind::NotModelled => Some(effect.time.0 as f64 / all),
+        EffectKind::NotModelled => Some(share(effect.time, all)),
         EffectKind::Assumption => effect.assumed.map(f64::from),
         EffectKind::NoEffect | EffectKind::Note => None,
     };
@@ -531,7 +462,7 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
     if scenario.steps.is_empty() {
         return Vec::new();
     }
-    let all = scaled_time(&resolved.graph).0.max(1) as f64;
+    let all = scaled_time(&resolved.graph);
     let outcome = |(step, report): (&Step, &StepReport)| StepOutcome {
         transform: step.to_string(),
         enabled: step.enabled,
@@ -542,7 +473,7 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
         effects: report.effects.iter().map(|effect| told(effect, all)).collect(),
         unhandled: report.lines(),
         unhandled_ns: report.not_modelled(),
-        unhandled_share: report.not_modelled().0 as f64 / all,
+        unhandled_share: share(report.not_modelled(), all),
         assumed_share: report.assumed(),
     };
     scenario.steps.iter().zip(&resolved.reports).map(outcome).collect()

@@ -101,15 +101,6 @@ pub struct Outcome {
     pub steps: Vec<StepOutcome>,
 }
 
-/// The longest iteration of which figures hold, about 104 days: sums over all its tasks stay far from what an integer holds.
-const LONGEST: DurNs = DurNs(1 << 53);
-
-/// What is said of a schedule that is longer.
-pub(super) fn beyond(schedule: &Schedule) -> Option<String> {
-    (schedule.makespan() >= LONGEST)
-        .then(|| format!("tasks end after {LONGEST}, beyond what is computed: no figure holds"))
-}
-
 impl Outcome {
     /// The slowest rank's simulated iteration, and the task that ends it.
     pub fn slowest(&self) -> Option<(TimeNs, TimeNs, TaskId)> {
@@ -121,9 +112,9 @@ impl Outcome {
         windows.max_by_key(|(begin, end, _)| end.since(*begin))
     }
 
-    /// Why no figure of it holds, where it takes longer than is computed.
-    pub fn beyond(&self) -> Option<String> {
-        beyond(&self.schedule)
+    /// Whether it takes longer than any iteration of which figures hold.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.schedule.makespan() >= DurNs::LONGEST
     }
 
     /// The steps in force that change nothing, each with why.
@@ -150,10 +141,11 @@ impl Outcome {
     pub fn critical_kind(&self) -> &'static str {
         const NAMES: [&str; 5] = ["host", "launch", "kernel", "copy", "collective"];
         let mut totals = [DurNs::ZERO; NAMES.len()];
+        let added = self.resolved.added_by_task();
         for task in self.critical_tasks() {
             let kind = match self.resolved.timed.node(task) {
                 Some(node) => Some(self.resolved.graph.tasks[node].kind),
-                None => self.resolved.added_task(task).map(|added| added.kind),
+                None => added.get(&task).map(|added| added.kind),
             };
             if let Some(class) = kind.and_then(class_of) {
                 totals[class] += DurNs(self.resolved.timed.durations[task.0 as usize]);

@@ -9,7 +9,7 @@ use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, TaskId, TimedGraph};
 use crate::scenario::Resolved;
 use crate::sim::{Cycle, Schedule, SteadyPeriod, steady};
-use crate::units::DurNs;
+use crate::units::{DurNs, share};
 
 use super::ErrorBand;
 
@@ -37,7 +37,7 @@ pub struct Steady {
     pub basis: SteadyBasis,
     /// Bounds of the period, which are the same but for jobs that are slow to settle.
     pub bounds: Option<ErrorBand>,
-    /// Share of the period by which tasks on the critical path began later for what does not repeat.
+    /// Share of the recorded window in which tasks on the critical path waited for what does not repeat.
     pub left_out_share: f64,
 }
 
@@ -48,8 +48,7 @@ impl Steady {
     /// Of the untouched graph.
     pub(super) fn of_base(graph: &ExecutionGraph, resolved: &Resolved, schedule: &Schedule) -> Self {
         let Some(period) = period(&resolved.cycle) else { return Self::default() };
-        let left_out = left_out(graph, &resolved.timed, schedule, &resolved.cycle);
-        let left_out_share = left_out.0 as f64 / period.low.0.max(1) as f64;
+        let left_out_share = left_out_share(graph, &resolved.timed, schedule, &resolved.cycle);
         let basis = if graph.ranks.iter().any(|part| part.backlog.is_some()) {
             SteadyBasis::Backlog
         } else if left_out_share > MOST_LEFT_OUT {
@@ -97,14 +96,14 @@ fn middle(bounds: ErrorBand) -> DurNs {
     bounds.low_ns + (bounds.high_ns - bounds.low_ns).scale(0.5)
 }
 
-/// How much later tasks of the chosen step on the critical path of the recorded window began for what the cycle leaves out.
-fn left_out(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, cycle: &Cycle) -> DurNs {
+/// In which share of the recorded window tasks of the chosen step on its critical path waited for what the cycle leaves out alone.
+fn left_out_share(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, cycle: &Cycle) -> f64 {
     let windows = graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
-    let Some(((begin, _), part)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {
-        return DurNs::ZERO;
+    let Some(((begin, end), part)) = windows.max_by_key(|((begin, end), _)| end.since(*begin)) else {
+        return 0.0;
     };
     let left_out: FxHashSet<(u32, u8)> = cycle.left_out.iter().copied().collect();
-    let mut sum = DurNs::ZERO;
+    let (mut sum, mut earliest) = (DurNs::ZERO, end);
     let mut next = Some(timed.task(part.end));
     while let Some(task) = next.filter(|&task| schedule.end(task) > begin) {
         let before = timed.predecessors[task.0 as usize];
@@ -112,9 +111,11 @@ fn left_out(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, cyc
         let ready = |slot: usize| schedule.end(TaskId(before[slot])) + DurNs(timed.lags[task.0 as usize][slot].into());
         // What waits for nothing else follows its lane's end one copy back.
         if let Some(ready) = kept.map(ready).max() {
-            sum += schedule.start(timed, task).since(ready.max(begin)).max(DurNs::ZERO);
+            // Tasks that follow one another may have waited at the same time, which counts once.
+            sum += schedule.start(timed, task).min(earliest).since(ready.max(begin)).max(DurNs::ZERO);
+            earliest = earliest.min(ready.max(begin));
         }
         next = schedule.critical_predecessor(timed, task);
     }
-    sum
+    share(sum, end.since(begin))
 }

@@ -37,14 +37,22 @@ pub struct ErrorBand {
 impl ErrorBand {
     /// Reaches `noise` to either side of `period` at least.
     pub(super) fn at_least(&mut self, noise: DurNs, period: DurNs) {
-        self.low_ns = self.low_ns.min(period - noise).max(DurNs::ZERO);
+        self.low_ns = self.low_ns.min(period - noise);
         self.high_ns = self.high_ns.max(period + noise);
+        self.hold();
+    }
+
+    /// Ends where times end that are told.
+    fn hold(&mut self) {
+        self.low_ns = self.low_ns.max(DurNs::ZERO);
+        self.high_ns = self.high_ns.min(DurNs::LONGEST);
     }
 
     /// Reaches further, below and above.
     fn reach(&mut self, (below, above): (DurNs, DurNs)) {
-        self.low_ns = (self.low_ns - below).max(DurNs::ZERO);
+        self.low_ns -= below;
         self.high_ns += above;
+        self.hold();
     }
 
     /// Reaches back by `change`, of which it is assumed that the iteration has it: to longer times for one that saves.
@@ -52,8 +60,9 @@ impl ErrorBand {
         if change < DurNs::ZERO {
             self.high_ns -= change;
         } else {
-            self.low_ns = (self.low_ns - change).max(DurNs::ZERO);
+            self.low_ns -= change;
         }
+        self.hold();
     }
 }
 
@@ -235,7 +244,8 @@ impl Summary {
         self.steady_ns = self.simulated_ns + shift;
         self.base_steady_ns = base.map_or(self.steady_ns, |base| base.steady_ns);
         let ErrorBand { low_ns, high_ns } = self.steady_band;
-        self.steady_band = ErrorBand { low_ns: (low_ns + shift).max(DurNs::ZERO), high_ns: high_ns + shift };
+        self.steady_band = ErrorBand { low_ns: low_ns + shift, high_ns: high_ns + shift };
+        self.steady_band.hold();
         if let Some(bounds) = steady.bounds.filter(|_| steady.is_compared()) {
             self.steady_band.at_least(bounds.high_ns - self.steady_ns, self.steady_ns);
         }
@@ -370,7 +380,9 @@ pub(super) fn ratio(a: DurNs, b: DurNs) -> f64 {
 /// independent: `σ² = Σ_models (Σ_tasks error·duration)²`.
 fn error_band(errors: &BTreeMap<&'static str, f64>, period: DurNs) -> ErrorBand {
     let sigma = DurNs(errors.values().map(|error| error * error).sum::<f64>().sqrt().round() as i64);
-    ErrorBand { low_ns: (period - sigma).max(DurNs::ZERO), high_ns: period + sigma }
+    let mut band = ErrorBand { low_ns: period - sigma, high_ns: period + sigma };
+    band.hold();
+    band
 }
 
 /// `Σ_tasks error·duration` of each model over the slowest rank's critical path, in ns.

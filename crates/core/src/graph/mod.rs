@@ -3,7 +3,7 @@
 //! Immutable once built and shared by `Arc`; edits live in a scenario, never here. Built from traces in
 //! [`build`](mod@build) and `iteration`; knows no device model, no cost and no scenario.
 
-mod batch_size;
+pub(crate) mod batch_size;
 pub mod build;
 mod convolution;
 pub mod copies;

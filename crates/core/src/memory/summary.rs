@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::device::limits::MOST_MEMORY;
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::timed::TimedGraph;
 use crate::graph::{ExecutionGraph, Lane, NodeId, RankPart, TaskKind};
@@ -89,7 +90,11 @@ impl MemorySummary {
     pub fn of(simulated: Simulated<'_>, memory: &JobMemory, devices: &[Arc<DeviceProfile>]) -> Option<Self> {
         let parts = simulated.graph.ranks.iter().zip(memory);
         let known = parts.filter_map(|(part, memory)| Some((part, memory.as_ref()?)));
-        let peaks: Vec<_> = known.map(|(part, memory)| (part, memory, memory.peak())).collect();
+        // Sizes that no memory holds were never allocated.
+        let peaks: Vec<_> = known
+            .map(|(part, memory)| (part, memory, memory.peak()))
+            .filter(|(_, _, peak)| peak.bytes <= MOST_MEMORY)
+            .collect();
         let (part, memory, peak) = peaks.iter().rev().max_by_key(|(_, _, peak)| peak.bytes)?;
         let sizes = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0);
         let mut unknown = memory.unknown.clone();

@@ -80,7 +80,7 @@ impl fmt::Debug for Databases {
 pub struct RankDevice {
     /// Its figures.
     pub profile: Arc<DeviceProfile>,
-    /// Whether the catalog knows the recorded device; otherwise the figures are those of a common one.
+    /// Whether the catalog knows the recorded device; otherwise the figures are those of nothing, or of a common host.
     pub recognised: bool,
 }
 
@@ -95,7 +95,7 @@ pub enum ContextError {
     Overheads(#[from] OverheadError),
 }
 
-/// Stands for a GPU that the catalog does not know.
+/// Lends a GPU that the catalog does not know figures that nothing is predicted with.
 const COMMON_GPU: &str = "A100-40";
 /// Stands for the host of a trace without device work.
 const COMMON_HOST: &str = "CPU";
@@ -121,7 +121,7 @@ impl Context {
     ) -> Self {
         let used = graph.ranks_with_device_work();
         let device = |(part, used): (&RankPart, &bool)| {
-            let own = device_of(part, &catalog)?;
+            let own = device_of(part, &catalog, *used)?;
             let named = named.filter(|_| *used && !own.recognised);
             Some(named.map_or(own, |named| RankDevice { profile: Arc::clone(named), recognised: true }))
         };
@@ -183,17 +183,22 @@ impl Context {
 }
 
 /// The profile of the rank's recorded device, or of what stands for it.
-pub fn device_of(part: &RankPart, catalog: &Catalog) -> Option<RankDevice> {
+///
+/// # Arguments
+/// `used`: whether any work of the rank ran on a device.
+fn device_of(part: &RankPart, catalog: &Catalog, used: bool) -> Option<RankDevice> {
     let recorded = part.device.as_ref();
-    let known = recorded.and_then(|device| catalog.recognise(&device.name));
+    let by_name = recorded.and_then(|device| catalog.recognise(&device.name));
+    let known = by_name.or_else(|| recorded.and_then(|device| catalog.alike(device.sm_count, device.memory)));
     if let Some(profile) = known {
         return Some(RankDevice { profile: profile.clone(), recognised: true });
     }
-    let alike = recorded.and_then(|device| catalog.alike(device.sm_count, device.memory));
-    if let Some(profile) = alike {
-        return Some(RankDevice { profile: profile.clone(), recognised: true });
-    }
-    let common = if recorded.is_some() { COMMON_GPU } else { COMMON_HOST };
-    let profile = catalog.find(common).ok().or_else(|| catalog.iter().next())?;
-    Some(RankDevice { profile: profile.clone(), recognised: false })
+    let common = |name| catalog.find(name).ok().or_else(|| catalog.iter().next());
+    let profile = if used || recorded.is_some() {
+        let (name, memory) = recorded.map_or(("", Bytes(0)), |device| (&*device.name, device.memory));
+        Arc::new(DeviceProfile::unknown(name, memory, common(COMMON_GPU)?))
+    } else {
+        Arc::clone(common(COMMON_HOST)?)
+    };
+    Some(RankDevice { profile, recognised: false })
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::{Prediction, Work};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, TaskId, TaskKind, TimedGraph};
@@ -119,9 +121,9 @@ impl Resolved {
         self.removed.binary_search(&node).is_ok()
     }
 
-    /// The added task that stands in a row of the timed graph.
-    pub fn added_task(&self, task: TaskId) -> Option<&AddedTask> {
-        self.added.iter().find(|added| added.task == task)
+    /// The added tasks by their rows of the timed graph.
+    pub fn added_by_task(&self) -> FxHashMap<TaskId, &AddedTask> {
+        self.added.iter().map(|added| (added.task, added)).collect()
     }
 }
 
@@ -134,13 +136,20 @@ pub struct Prefix<'b> {
     later: Vec<(usize, super::Step)>,
     /// What earlier edits multiply, whenever it comes in.
     multiples: Vec<(Selector, f64)>,
+    /// Why nothing can be predicted where a traced device is not known.
+    unknown_device: Option<String>,
 }
 
 impl<'b> Prefix<'b> {
     /// Applies the enabled ones of `steps` in order, but for those of a later stage, which wait for the rest.
     pub fn of(base: &'b Base, steps: &[super::Step], context: &'b Context) -> Self {
-        let reports = Vec::with_capacity(steps.len());
-        let mut prefix = Self { draft: Draft::new(base, context), reports, later: Vec::new(), multiples: Vec::new() };
+        let mut prefix = Self {
+            draft: Draft::new(base, context),
+            reports: Vec::with_capacity(steps.len()),
+            later: Vec::new(),
+            multiples: Vec::new(),
+            unknown_device: context.unknown_device(base.graph()),
+        };
         prefix.take(steps);
         prefix
     }
@@ -150,7 +159,8 @@ impl<'b> Prefix<'b> {
         self.draft.added().len()
     }
 
-    fn take(&mut self, steps: &[super::Step]) {
+    /// Applies further steps, but for those of a later stage.
+    pub fn take(&mut self, steps: &[super::Step]) {
         for step in steps {
             let place = self.reports.len();
             self.reports.push(StepReport::default());
@@ -165,8 +175,17 @@ impl<'b> Prefix<'b> {
     fn apply(&mut self, place: usize, step: &super::Step) {
         let before = self.draft.added().len();
         let earlier = self.changed_selection(step);
+        let untouched = self.unknown_device.is_some().then(|| self.draft.clone());
         let context = self.draft.context();
         let mut report = step.transform.apply(&mut self.draft, context);
+        if let Some((untouched, why)) = untouched.zip(self.unknown_device.as_ref())
+            && self.draft.misses_device()
+        {
+            // What the models would need is not known: nothing of the step is done.
+            self.draft = untouched;
+            self.reports[place] = StepReport::impossible(why);
+            return;
+        }
         report.complete();
         report.effects.extend(earlier);
         self.multiply_added(before);

@@ -20,6 +20,15 @@ pub(super) const NO_CLASS: u32 = u32::MAX;
 pub(super) struct Class {
     pub(super) family: Family,
     pub(super) work: Option<Arc<Work>>,
+    /// Whether the time that its tasks took tells that they did something else than was recorded.
+    pub(super) is_refuted: bool,
+}
+
+impl Class {
+    /// Of tasks that do `work`, as far as any device could.
+    pub(super) fn of(work: Arc<Work>) -> Self {
+        Self { family: work.family, work: Some(work).filter(|work| work.is_possible()), is_refuted: false }
+    }
 }
 
 /// The classes of all tasks.
@@ -193,13 +202,29 @@ pub(super) struct Classifier<'a> {
     first: u32,
     /// Whether convolutions of 32-bit floats run in TF32.
     tf32: bool,
+    /// The classes that tasks were traced in: what was recorded wrong stays so in other types and sizes.
+    traced: Option<&'a WorkClasses>,
 }
 
 impl<'a> Classifier<'a> {
     /// # Arguments
     /// `first`: number of the first new class.
     pub(super) fn new(graph: &'a ExecutionGraph, overrides: &'a Overrides, sharing: &'a Sharing, first: u32) -> Self {
-        Self { graph, overrides, sharing, known: FxHashMap::default(), seen: Vec::new(), first, tf32: false }
+        Self {
+            graph,
+            overrides,
+            sharing,
+            known: FxHashMap::default(),
+            seen: Vec::new(),
+            first,
+            tf32: false,
+            traced: None,
+        }
+    }
+
+    /// Of tasks that were traced in other classes.
+    pub(super) fn of_traced(self, traced: &'a WorkClasses) -> Self {
+        Self { traced: Some(traced), ..self }
     }
 
     /// With convolutions of 32-bit floats in TF32, as frameworks run them by default where a device has it.
@@ -244,7 +269,9 @@ impl<'a> Classifier<'a> {
         let whole = || self.sharing.update(node).cloned().or_else(of_operator);
         let work = if is_auxiliary { None } else { whole().map(told).map(|work| self.on_units(work)) };
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
-        Class { family, work: work.map(Arc::new) }
+        let is_refuted = self.traced.is_some_and(|traced| traced.class(node).is_some_and(|class| class.is_refuted));
+        let work = work.filter(|work| work.is_possible() && !is_refuted);
+        Class { family, work: work.map(Arc::new), is_refuted }
     }
 
     fn on_units(&self, work: Work) -> Work {
@@ -359,6 +386,25 @@ fn auxiliary(graph: &ExecutionGraph) -> Vec<bool> {
     auxiliary
 }
 
+/// Forgets the work of classes whose sizes no device could work off in the time that the longest of their tasks took: what was
+/// recorded is not what ran.
+fn forget_impossible(graph: &ExecutionGraph, of_node: &[u32], classes: &mut [Class]) {
+    /// How fine clocks are.
+    const TICK: DurNs = DurNs(1_000);
+    let mut longest = vec![DurNs::ZERO; classes.len()];
+    for (task, &class) in graph.tasks.node_weights().zip(of_node) {
+        if let Some(longest) = longest.get_mut(class as usize) {
+            *longest = (*longest).max(task.duration);
+        }
+    }
+    for (class, longest) in classes.iter_mut().zip(longest) {
+        // Times of tasks without one are still to be predicted.
+        if longest > DurNs::ZERO && class.work.as_ref().is_some_and(|work| !work.is_possible_within(longest + TICK)) {
+            (class.work, class.is_refuted) = (None, true);
+        }
+    }
+}
+
 /// Mean times of the tasks of each class.
 fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs> {
     let mut sums = vec![(0_i64, 0_i64); classes];
@@ -376,7 +422,8 @@ impl WorkClasses {
         let overrides = Overrides::default();
         let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
         let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
-        let classes = classifier.classes();
+        let mut classes = classifier.classes();
+        forget_impossible(graph, &of_node, &mut classes);
         debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
         let typical = typical(graph, &of_node, classes.len());
         Self { classes, of_node, typical, sharing }

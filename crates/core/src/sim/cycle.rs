@@ -2,7 +2,7 @@
 //!
 //! Knows a graph whose first rows stand for the ends of work of earlier copies, and nothing of where it came from.
 
-use super::{Schedule, pass};
+use super::{HORIZON, Schedule, pass};
 use crate::graph::timed::{TaskId, TimedGraph};
 use crate::units::DurNs;
 
@@ -96,6 +96,10 @@ pub fn steady(cycle: &Cycle, schedule: &mut Schedule) -> Option<SteadyPeriod> {
         if found.low == found.high {
             break;
         }
+    }
+    // Where times end, copies follow one another in no time: the period is as long as all that time at least.
+    if passes.ends.iter().any(|&end| end >= HORIZON) {
+        (found.low, found.high) = (DurNs(HORIZON), DurNs(HORIZON));
     }
     (found.high > DurNs::ZERO).then_some(found)
 }

@@ -36,8 +36,8 @@ fn sort(trace: &mut Trace) {
     });
 }
 
-/// Leaves out events that lie more than a day from most others, where they are few: a start of 0 among times since
-/// 1970 would stretch the timeline over decades.
+/// Leaves out events that lie more than a day from most others, where they are few or no profile could last so long: a start of 0
+/// among times since 1970 would stretch the timeline over decades.
 fn leave_out_strays(trace: &mut Trace) {
     let count = trace.events.len();
     let middle = trace.events.start(EventId(count as u32 / 2));
@@ -46,7 +46,8 @@ fn leave_out_strays(trace: &mut Trace) {
     let last = trace.events.ids().rfind(is_near).unwrap_or(first);
     let near = first.0 as usize..last.0 as usize + 1;
     let strays = count - near.len();
-    if strays == 0 || 4 * strays >= count {
+    let whole = trace.events.start(EventId(count as u32 - 1)).since(trace.events.start(EventId(0)));
+    if strays == 0 || (4 * strays >= count && whole < DurNs::LONGEST) {
         return;
     }
     let stray = if first.0 > 0 { EventId(0) } else { EventId(count as u32 - 1) };

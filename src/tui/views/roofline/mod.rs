@@ -158,7 +158,7 @@ impl<'a> Scene<'a> {
     fn of(work: &'a Workspace) -> Option<Self> {
         let rooflines = &work.view_model.rooflines;
         let device = rooflines.device.as_deref()?;
-        if work.has_device() && device.kind == DeviceKind::Cpu {
+        if !device.is_known() || work.has_device() && device.kind == DeviceKind::Cpu {
             return None;
         }
         let points = rooflines.at(work.roofline.level);

@@ -95,8 +95,10 @@ pub(super) fn table<'a>(work: &'a Workspace, knob: &'a Sweep, across: &'a Sweep)
 }
 
 fn summary(map: &Map<'_>) -> Vec<(String, Role)> {
-    let (points, expected) = (&map.work.sweep.points, map.work.sweep.expected);
-    let count = if points.len() < expected { format!("{} of {expected}", points.len()) } else { expected.to_string() };
+    let (sweep, expected) = (&map.work.sweep, map.work.sweep.expected);
+    let points = &sweep.points;
+    let count =
+        if sweep.count() < expected { format!("{} of {expected}", sweep.count()) } else { expected.to_string() };
     let mut pieces = vec![(format!("{} ↓ {} →: {count} points", map.knob.knob, map.across.knob), Role::Dim)];
     let mut kinds: Vec<&str> =
         points.iter().map(|point| point.path_kind.as_str()).filter(|it| !it.is_empty()).collect();
@@ -114,6 +116,7 @@ fn summary(map: &Map<'_>) -> Vec<(String, Role)> {
     if fast > 0.0 {
         pieces.push((format!(" · ░▒▓█ {} to {}", throughput(slow), throughput(fast)), Role::Dim));
     }
+    pieces.extend(sweep.left_out().map(|left_out| (left_out, Role::Warn)));
     if map.work.sweep.revision != map.work.history.revision() && !points.is_empty() {
         pieces.push((" · of an earlier scenario".to_owned(), Role::Warn));
     }

@@ -16,6 +16,8 @@ pub struct SweepState {
     pub revision: u64,
     /// What has come in, in order of the knob.
     pub points: Vec<SweepPoint>,
+    /// Those of which there are no figures.
+    pub not_done: Vec<SweepPoint>,
     /// How many will come.
     pub expected: usize,
     /// The knob that the points are of.
@@ -27,6 +29,17 @@ pub struct SweepState {
 }
 
 impl SweepState {
+    /// How many have come in.
+    pub fn count(&self) -> usize {
+        self.points.len() + self.not_done.len()
+    }
+
+    /// What is said of those that are not done.
+    pub fn left_out(&self) -> Option<String> {
+        let why = self.not_done.first()?.not_done.as_deref()?;
+        Some(format!(" · {} not done: {why}", self.not_done.len()))
+    }
+
     /// The point in row `row` of the view, of a grid in the chosen column.
     pub fn point(&self, row: usize) -> Option<&SweepPoint> {
         let shown = self.shown.as_ref()?;
@@ -63,7 +76,7 @@ impl Workspace {
         let (shown, chosen) = (Some(sweep.clone()), self.sweep.chosen.take());
         let expected = sweep.points().len();
         let column = self.sweep.column.min(sweep.across.as_ref().map_or(0, |across| across.values.len() - 1));
-        self.sweep = SweepState { revision, points: Vec::new(), expected, shown, chosen, column };
+        self.sweep = SweepState { revision, expected, shown, chosen, column, ..SweepState::default() };
         vec![self.analyse(revision, Analysis::Sweep(sweep))]
     }
 
@@ -118,8 +131,9 @@ impl Workspace {
         let knobs = wanted.map(Sweep::knobs).unwrap_or_default();
         let of_knob = |sweep: &Sweep| point.value(&sweep.knob).is_some_and(|value| sweep.values.contains(&value));
         if point.knobs.len() == knobs.len() && !knobs.is_empty() && knobs.iter().all(of_knob) {
-            self.sweep.points.retain(|known| known.knobs != point.knobs);
-            self.sweep.points.push(point);
+            let of = if point.not_done.is_some() { &mut self.sweep.not_done } else { &mut self.sweep.points };
+            of.retain(|known| known.knobs != point.knobs);
+            of.push(point);
             let order = |a: &SweepPoint, b: &SweepPoint| {
                 let of_knob = |knob: &Sweep| a.value(&knob.knob)?.partial_cmp(&b.value(&knob.knob)?);
                 knobs.iter().filter_map(of_knob).fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)

@@ -36,7 +36,7 @@ pub struct KernelSum {
     pub count: usize,
     /// Their time.
     pub latency_ns: DurNs,
-    /// Their time as a share of the iteration.
+    /// Their time as a share of the iteration; above one where several streams run at once.
     pub latency_share: f64,
     /// FLOP, traffic and time.
     #[serde(flatten)]

@@ -141,7 +141,7 @@ impl LayerTable {
                     }
                     None => (Load { seconds: span.1.since(span.0).secs(), ..Load::default() }, None, 0),
                 };
-                let roofs = precision.map(|precision| Roofs::of(device, precision));
+                let roofs = precision.filter(|_| device.is_known()).map(|precision| Roofs::of(device, precision));
                 if let Some(layer) = layer {
                     layers[layer].0.add(&load, roofs.as_ref(), written);
                 }

@@ -120,7 +120,7 @@ fn errors_name_line_and_key() {
     .collect();
     let expected = [
         ("mine.toml:3:", "speed"),
-        ("mine.toml:4:", "X.dram_gb_s is 0: expected a number above 0"),
+        ("mine.toml:4:", "X.dram_gb_s is 0: expected a number from 1e-6 to 1e6"),
         ("mine.toml:4:", "NaN"),
         ("mine.toml:4:", "X → Y → X"),
         ("mine.toml:2:", "`V1OO`"),

@@ -1,6 +1,7 @@
 //! What a draft runs on: the device of each rank, the interconnect, host overheads.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cost::Overheads;
 use crate::cost::topology::Algorithm;
@@ -41,6 +42,17 @@ pub(super) struct Machine {
     overheads: Option<Arc<Overheads>>,
     /// How many ranks there are, where an edit changed it.
     rank_count: Option<u32>,
+    missing: Missing,
+}
+
+/// Whether somebody asked for figures of a device that is not known.
+#[derive(Debug, Default)]
+struct Missing(AtomicBool);
+
+impl Clone for Missing {
+    fn clone(&self) -> Self {
+        Self(self.0.load(Ordering::Relaxed).into())
+    }
 }
 
 impl Machine {
@@ -65,14 +77,41 @@ impl Machine {
             figures: Figures::default(),
             overheads: None,
             rank_count: None,
+            missing: Missing::default(),
         }
     }
 }
 
 impl Draft<'_> {
-    /// The device of the rank at position `rank` now.
+    /// The device of the rank at position `rank` now. Whoever asks for one that is not known gets no figures of any use, so that is
+    /// [noted](Self::misses_device).
     pub fn device(&self, rank: usize) -> Option<&Arc<DeviceProfile>> {
-        self.machine.devices.get(rank).or_else(|| self.machine.devices.first())
+        let device = self.machine.devices.get(rank).or_else(|| self.machine.devices.first());
+        self.needs(device.map(AsRef::as_ref));
+        device
+    }
+
+    /// Notes it where the figures of a device are needed and not known. Whether they are known.
+    pub(super) fn needs(&self, device: Option<&DeviceProfile>) -> bool {
+        let is_known = device.is_none_or(DeviceProfile::is_known);
+        if !is_known {
+            self.machine.missing.0.store(true, Ordering::Relaxed);
+        }
+        is_known
+    }
+
+    /// Whether anything that edits did, or what a task takes for it, needs figures of a device that is not known.
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub(in crate::scenario) fn misses_device(&self) -> bool {
+        let is_missing = || self.machine.missing.0.load(Ordering::Relaxed);
+        is_missing() || {
+            self.nodes().for_each(|node| {
+                self.price_of(node);
+            });
+            is_missing()
+        }
     }
 
     /// The devices of all ranks now.

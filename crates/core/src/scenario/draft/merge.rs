@@ -69,6 +69,9 @@ impl Draft<'_> {
         merged: &Work,
         device: &DeviceProfile,
     ) -> Option<Prediction> {
+        if !self.needs(Some(device)) {
+            return None;
+        }
         let estimate = |work: &Work| match (&self.context.host, device.kind) {
             (Some(host), DeviceKind::Cpu) => Some(host.estimate(work)),
             _ => self.context.models.estimate(work, device),

@@ -83,7 +83,8 @@ impl Draft<'_> {
 
     fn predict_changes_on(&self, rank: usize, changes: &BTreeSet<(u32, u32)>) {
         let traced_on = self.context.devices.get(rank).or_else(|| self.context.devices.first());
-        let Some((traced_on, now)) = traced_on.zip(self.device(rank)) else { return };
+        let Some(traced_on) = traced_on.filter(|device| device.profile.is_known()) else { return };
+        let Some(now) = self.device(rank) else { return };
         let work = |class| self.class_at(class).and_then(|class| class.work.as_deref());
         let moves = traced_on.profile != *now;
         let kernel = |&(old, new): &(u32, u32)| self.kernel((old, work(old)), work(new), moves);
@@ -131,10 +132,17 @@ impl Draft<'_> {
         let traced_on = traced_on.profile.as_ref();
         let is_collective = matches!(task.kind, TaskKind::Collective(_));
         if is_collective {
-            return self.over_links((work(old), work(new)), traced_on, rank);
+            let change = self.over_links((work(old), work(new)), traced_on, rank);
+            return if change == Change::Kept || self.needs(Some(traced_on)) { change } else { Change::Kept };
         }
         if let (TaskKind::Compute, Some(host)) = (task.kind, &self.context.host) {
             return on_host(host, work(old), work(new));
+        }
+        if !traced_on.is_known() {
+            if work(old) != work(new) {
+                self.needs(Some(traced_on));
+            }
+            return Change::Kept;
         }
         let now =
             if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
@@ -171,7 +179,7 @@ impl Draft<'_> {
     fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile, rank: usize) -> Change {
         let models = &self.context.models;
         let own = models.links().of_device(&device.id);
-        let moved = self.device(rank).filter(|now| now.id != device.id);
+        let moved = self.devices().get(rank).filter(|now| now.id != device.id);
         let with_device = moved.and_then(|now| models.links().of_device(&now.id));
         let link = self.machine.interconnect.as_ref().or(with_device);
         if old == new && link.is_none() && self.machine.layout == Layout::default() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cost::{Family, Work};
 use crate::graph::{LaneId, NodeId, OperatorId, Phase, TaskKind};
-use crate::units::Bytes;
+use crate::units::{Bytes, DurNs};
 
 use super::{Added, AddedId, Draft, Node, Source};
 
@@ -72,6 +72,12 @@ impl Draft<'_> {
             Node::Traced(node) => node,
             Node::Added(AddedId(id)) => self.structure.added[id as usize].after,
         }
+    }
+
+    /// What it took as traced; `None` of a task that an edit added.
+    pub fn traced_time(&self, node: Node) -> Option<DurNs> {
+        let Node::Traced(node) = node else { return None };
+        Some(self.graph().tasks[node].duration)
     }
 
     /// What it has to do now, where that is known.

@@ -106,7 +106,7 @@ impl Draft<'_> {
         let works = self.base.works();
         let first = (works.classes.len() + self.works.classes.len()) as u32;
         let classifier = Classifier::new(self.base.graph(), &self.works.overrides, &works.sharing, first);
-        let mut classifier = classifier.with_tf32(self.works.tf32);
+        let mut classifier = classifier.with_tf32(self.works.tf32).of_traced(works);
         let mut class_of = Vec::with_capacity(works.of_node.len());
         let individual = !self.works.class_of.is_empty();
         for node in self.base.graph().tasks.node_indices() {
@@ -219,7 +219,7 @@ impl Draft<'_> {
         let next = (self.base.works().classes.len() + self.works.classes.len()) as u32;
         let class = *self.works.class_of_work.entry(Arc::as_ptr(&work).addr()).or_insert(next);
         if class == next {
-            self.works.classes.push(Class { family: work.family, work: Some(work) });
+            self.works.classes.push(Class::of(work));
         }
         class
     }

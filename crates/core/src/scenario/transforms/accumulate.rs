@@ -65,7 +65,7 @@ impl Transform for Accumulate {
         let mut batches = self.batches;
         let copies_of = |batches: u32| batches as usize - 1;
         if let Some(why) = draft.refuses(repeated.len().saturating_mul(copies_of(batches)), context.max_memory) {
-            return StepReport::nothing(why);
+            return StepReport::impossible(why);
         }
         let mut counted = 0;
         for &more in asked.iter().skip(1) {
@@ -121,7 +121,7 @@ impl Accumulate {
         }
         let more = added / (repeats - 1).max(1) * repeats * (self.batches as usize - 1);
         let why = draft.refuses(more, context.max_memory);
-        StepReport::nothing(why.unwrap_or_else(|| "steps before it leave no room for its batches".to_owned()))
+        StepReport::impossible(why.unwrap_or_else(|| "steps before it leave no room for its batches".to_owned()))
     }
 }
 

@@ -62,7 +62,7 @@ impl Transform for InsertKernel {
             return StepReport::nothing(format!("no device work matches {}", self.after));
         }
         if let Some(why) = draft.refuses(2 * places.len(), context.max_memory) {
-            return StepReport::nothing(why);
+            return StepReport::impossible(why);
         }
         // A kernel and its call, each in an order, and what joins both.
         draft.reserve(2 * places.len(), 6 * places.len());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
-use crate::graph::{CopyStep, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{CopyStep, NodeId, Operands, OperatorId, Phase, Task, TaskKind, batch_size};
 use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
 use crate::scenario::context::Context;
@@ -49,7 +49,7 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 /// Batch sizes that can be asked for.
-const SIZE: Kind = Kind::Whole(1, 1 << 30);
+const SIZE: Kind = Kind::Whole(1, batch_size::MOST);
 
 impl Transform for ResizeBatch {
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {

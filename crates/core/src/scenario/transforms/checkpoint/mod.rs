@@ -69,7 +69,7 @@ impl Transform for Checkpoint {
         }
         let more = segments.iter().map(|segment| segment.work.len() + segment.host.len()).sum();
         if let Some(why) = draft.refuses(more, context.max_memory) {
-            return StepReport::nothing(why);
+            return StepReport::impossible(why);
         }
         draft.reserve(more, 2 * more);
         let before = memory::peak(draft, memory::edited(draft).as_ref());
@@ -78,7 +78,9 @@ impl Transform for Checkpoint {
             let own = within[draft.beside(segment.work[0]).index()];
             let time: DurNs = segment.work.iter().map(|&node| draft.price_of(node).duration).sum();
             let Some(gradient) = segment.gradient else {
-                (done.lost, done.lost_ns) = (done.lost + segment.work.len(), done.lost_ns + time);
+                // What earlier steps added is no part of the traced time that shares are of.
+                let traced = segment.work.iter().filter_map(|&node| draft.traced_time(node)).sum();
+                (done.lost, done.lost_ns) = (done.lost + segment.work.len(), done.lost_ns + traced);
                 continue;
             };
             done.all += usize::from(own);

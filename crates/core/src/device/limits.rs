@@ -1,0 +1,71 @@
+//! What figures of devices can be: far beyond every machine there is, near enough that all that follows from them is finite.
+
+use std::ops::RangeInclusive;
+
+use crate::units::Bytes;
+
+use super::file::Figure;
+use super::profile::BandwidthCurve;
+
+/// Arithmetic and traffic of no device reach more, in FLOP and bytes per second.
+pub const MOST_FLOP_PER_SECOND: f64 = 1e18;
+/// See [`MOST_FLOP_PER_SECOND`].
+pub const MOST_BYTES_PER_SECOND: f64 = 1e15;
+
+/// No device and no host holds more, four pebibytes.
+pub const MOST_MEMORY: Bytes = Bytes(1 << 52);
+
+/// Peak rates, in TFLOP/s.
+pub(super) const PEAK_TFLOPS: RangeInclusive<f64> = 1e-6..=MOST_FLOP_PER_SECOND / 1e12;
+/// Rates of memories and links, in GB/s.
+pub(super) const GB_S: RangeInclusive<f64> = 1e-6..=MOST_BYTES_PER_SECOND / 1e9;
+/// Times of a call, a kernel's start, a transfer, in µs: up to an hour.
+pub(crate) const TIME_US: RangeInclusive<f64> = 0.0..=3.6e9;
+/// Sizes of transfers, in bytes.
+pub(super) const SIZE_BYTES: RangeInclusive<f64> = 0.0..=1e18;
+/// Relative errors.
+pub(crate) const ERROR: RangeInclusive<f64> = 0.0..=1e3;
+/// Factors on what a model says.
+pub(crate) const FACTOR: RangeInclusive<f64> = 1e-6..=1e6;
+
+/// What a figure can be.
+pub(super) fn range(figure: Figure) -> RangeInclusive<f64> {
+    match figure {
+        Figure::SmCount => 1.0..=1e7,
+        Figure::ClockMhz | Figure::ProcessNm => 1e-3..=1e6,
+        Figure::L2Mib => 0.0..=1e9,
+        Figure::MemoryGib => 1e-6..=1e9,
+        Figure::L2GbS | Figure::DramGbS | Figure::DramMeasuredGbS | Figure::HostLinkGbS => GB_S,
+        Figure::PeerLinkGbS => 0.0..=*GB_S.end(),
+        Figure::LaunchLatencyUs | Figure::KernelStartUs => TIME_US,
+        Figure::ProductShare => 1e-3..=1.0,
+        Figure::SmThreads | Figure::SmBlocks | Figure::SmRegisters => 1.0..=1e9,
+        Figure::SmSharedKib | Figure::BoardW => 1e-3..=1e9,
+    }
+}
+
+/// A range in words: `a number from 1 to 1e7`.
+pub(crate) fn words(range: &RangeInclusive<f64>) -> String {
+    let short = |value: f64| {
+        if (1e-3..1e4).contains(&value) || value == 0.0 { value.to_string() } else { format!("{value:e}") }
+    };
+    format!("a number from {} to {}", short(*range.start()), short(*range.end()))
+}
+
+/// The key of a curve's figure that cannot be, what it is, and what it can be.
+pub(super) fn wrong_in(curve: &BandwidthCurve) -> Option<(&'static str, f64, RangeInclusive<f64>)> {
+    /// Parameters of the sigmoid: powers of ten of a rate, and of two of a size.
+    const EXPONENT: RangeInclusive<f64> = -1e3..=1e3;
+    let &BandwidthCurve { start_us, m1_bytes, m2_bytes, max_gb_s, height, midpoint, steepness, base } = curve;
+    let figures = [
+        ("start_us", start_us, TIME_US),
+        ("m1_bytes", m1_bytes, SIZE_BYTES),
+        ("m2_bytes", m2_bytes, m1_bytes.clamp(0.0, *SIZE_BYTES.end())..=*SIZE_BYTES.end()),
+        ("max_gb_s", max_gb_s, GB_S),
+        ("height", height, EXPONENT),
+        ("midpoint", midpoint, EXPONENT),
+        ("steepness", steepness, EXPONENT),
+        ("base", base, EXPONENT),
+    ];
+    figures.into_iter().find(|(_, value, range)| !range.contains(value))
+}

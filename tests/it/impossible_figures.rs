@@ -218,3 +218,15 @@ fn nothing_is_predicted_for_a_device_that_nobody_knows() {
     let (is_impossible, changed, why) = evaluate("Nobody 9000", "scale kind=kernel x2");
     assert!(!is_impossible && changed, "{why}");
 }
+
+#[test]
+fn kernels_on_a_stream_of_their_own_leave_the_window_what_was_there() {
+    let engine = engine();
+    for name in ["dlrm-ddp-b256-on-v100.predicted.json.gz", "public/vgg13-train-h100.json.gz"] {
+        let loaded = load_sample(name);
+        let summary = evaluated(&engine, &loaded, &["insert kernel k 1us on stream 977 after kind=kernel"]).summary;
+        let base = &loaded.replay.summary;
+        assert!(summary.simulated_ns >= base.simulated_ns, "{name}: {}", summary.simulated_ns);
+        assert!(summary.gpu_active_ns >= base.gpu_active_ns, "{name}: {}", summary.gpu_active_ns);
+    }
+}

@@ -15,6 +15,7 @@ use super::inputs;
 use super::kernel_work::KernelWork;
 use super::roles::Roles;
 use super::tables::{TableFacts, Tables};
+use super::typical_calls::TypicalCalls;
 use super::work_classes::{Class, Sharing, WorkClasses, tasks_of_operators};
 use crate::memory::JobMemory;
 use crate::sim::Cycle;
@@ -39,6 +40,7 @@ pub struct Base {
     cycle: OnceLock<Arc<Cycle>>,
     phases: OnceLock<Vec<Phase>>,
     roles: OnceLock<Roles>,
+    typical_calls: OnceLock<TypicalCalls>,
     tasks_of_operators: OnceLock<Vec<u32>>,
     batch_plans: Mutex<Vec<(u64, Arc<BatchPlan>)>>,
     table_facts: TableFacts,
@@ -89,6 +91,7 @@ impl Base {
             cycle: OnceLock::new(),
             phases: OnceLock::new(),
             roles: OnceLock::new(),
+            typical_calls: OnceLock::new(),
             tasks_of_operators: OnceLock::new(),
             batch_plans: Mutex::default(),
             table_facts: TableFacts::default(),
@@ -160,6 +163,11 @@ impl Base {
     /// What each collective is for, told when first asked for.
     pub fn roles(&self) -> &Roles {
         self.roles.get_or_init(|| Roles::of(&self.graph))
+    }
+
+    /// The call itself, or one that takes what such calls typically take.
+    pub(super) fn typical_call(&self, call: NodeId) -> NodeId {
+        self.typical_calls.get_or_init(|| TypicalCalls::of(&self.graph)).like(&self.graph, call)
     }
 
     /// By operator how many tasks do its work, found when first asked for.

@@ -29,6 +29,7 @@ pub mod tables;
 pub mod text;
 pub mod transform;
 pub mod transforms;
+mod typical_calls;
 mod work_classes;
 
 pub use base::Base;

@@ -5,7 +5,7 @@ use petgraph::graph::EdgeIndex;
 use petgraph::visit::EdgeRef;
 
 use crate::graph::{Dependency, DependencyKind, TaskKind};
-use crate::units::DurNs;
+use crate::units::{DurNs, TimeNs};
 
 use super::{Draft, Link, Node};
 
@@ -94,12 +94,30 @@ impl Draft<'_> {
         self.edges_into(call).find(|edge| edge.kind() == DependencyKind::Program).map(|edge| edge.from)
     }
 
-    /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them.
-    pub fn put_after(&mut self, node: Node, (first, last): (Node, Node), lag: DurNs) {
+    /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them. What waits for `node` waits for
+    /// the chain.
+    pub fn put_after(&mut self, node: Node, chain: (Node, Node), lag: DurNs) {
+        self.put_after_where(node, chain, lag, |_, _| true);
+    }
+
+    /// As [`put_after`](Self::put_after) of a chain that is launched at `launched`: what was waited for before stays what is waited for.
+    pub fn put_after_launched(&mut self, node: Node, chain: (Node, Node), launched: TimeNs) {
+        let is_later = |draft: &Self, waits: Node| draft.graph().tasks[draft.beside(waits)].measured_start >= launched;
+        self.put_after_where(node, chain, DurNs::ZERO, is_later);
+    }
+
+    fn put_after_where(
+        &mut self,
+        node: Node,
+        (first, last): (Node, Node),
+        lag: DurNs,
+        waits: impl Fn(&Self, Node) -> bool,
+    ) {
         let order = order_kind(self.kind_of(node));
-        let follows = |kind| kind == order || matches!(kind, DependencyKind::HostWait | DependencyKind::StepEnd);
+        let is_wait = |kind| matches!(kind, DependencyKind::HostWait | DependencyKind::StepEnd);
         let mut found = std::mem::take(&mut self.structure.edges);
-        found.extend(self.edges_from(node).filter(|edge| follows(edge.kind())));
+        let follows = |edge: &DraftEdge| edge.kind() == order || (is_wait(edge.kind()) && waits(self, edge.to));
+        found.extend(self.edges_from(node).filter(follows));
         for edge in found.drain(..) {
             self.disconnect(&edge);
             self.connect(last, edge.to, edge.dependency);

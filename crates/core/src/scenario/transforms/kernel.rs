@@ -58,11 +58,11 @@ pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId
     let call = draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime && !draft.is_gone(call));
     let again = call.map(|call| {
         // It takes what that call takes at any moment, so that edits of host time mean both in any order.
-        let again = draft.copy(call, draft.lane_of(call), draft.beside(call));
+        let (again, operator) = (draft.copy_call(call), draft.operator_of(call));
         if let Node::Added(id) = again
             && let Some(added) = draft.added_mut(id)
         {
-            (added.source, added.caller) = (Source::Given, of_call);
+            (added.source, added.caller, added.operator) = (Source::Given, of_call, operator);
         }
         put(draft, call, side, again, DurNs::ZERO);
         draft.connect(again, kernel, launch);

@@ -35,11 +35,14 @@ impl Streams {
         draft.connect(node, kernel, Dependency::on_end(DependencyKind::EventWait, DurNs::ZERO));
         let launched = launched(draft, node);
         let place = stream.work.partition_point(|&(at, _)| at <= launched);
-        let gap = DurNs::ZERO;
-        match (place.checked_sub(1), stream.work.get(place).copied()) {
-            (Some(before), _) => draft.put_after(stream.work[before].1, (kernel, kernel), gap),
-            (None, Some((_, next))) => draft.put_before(next, (kernel, kernel), gap),
-            (None, None) => end_with(draft, kernel, rank),
+        let next = stream.work.get(place).copied();
+        match (place.checked_sub(1), next) {
+            (Some(before), _) => draft.put_after_launched(stream.work[before].1, (kernel, kernel), launched),
+            (None, Some((_, next))) => draft.put_before(next, (kernel, kernel), DurNs::ZERO),
+            (None, None) => {}
+        }
+        if next.is_none() && !draft.edges_from(kernel).any(|edge| edge.kind() == DependencyKind::StepEnd) {
+            end_with(draft, kernel, rank);
         }
         stream.work.insert(place, (launched, kernel));
     }

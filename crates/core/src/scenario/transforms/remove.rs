@@ -52,10 +52,13 @@ impl Transform for Remove {
 
 /// Launches of removed device work, and host time of the operators that have no device work left for it.
 pub(super) fn host_of(draft: &Draft<'_>, removed: &[Node]) -> Vec<Node> {
-    let mut all = NodeSet::default();
+    let mut calls = NodeSet::default();
     for &node in removed.iter().filter(|&&node| draft.kind_of(node).is_device()) {
-        all.extend(draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
+        calls.extend(draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
     }
+    // A graph is launched as long as any of its kernels is left.
+    let mut all = NodeSet::default();
+    all.extend(calls.iter().filter(|&call| draft.launched_by(call).all(|work| draft.is_gone(work))));
     let graph = draft.graph();
     let own: NodeSet = removed.iter().copied().collect();
     let mut of_operator = vec![Count::default(); graph.operators.len()];

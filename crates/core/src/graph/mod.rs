@@ -27,7 +27,7 @@ use crate::units::{DurNs, TimeNs};
 pub use build::{
     BuildError, BuildOptions, CAPTURED, Captures, ReplayConstants, build, build_folded, build_lowered, launches_graph,
 };
-pub(crate) use convolution::ConvArguments;
+pub(crate) use convolution::{ConvArguments, asked_gradients};
 pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;

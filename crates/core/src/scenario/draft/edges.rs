@@ -99,7 +99,9 @@ impl Draft<'_> {
         let is_joint = |edge: &DraftEdge| self.kind_of(edge.to) == TaskKind::Joint;
         let wait = self.edges_from(call).find(|edge| edge.kind() == DependencyKind::Program && is_joint(edge));
         let from = std::iter::once(call).chain(wait.map(|edge| edge.to));
-        from.flat_map(|from| self.edges_from(from)).filter(|edge| edge.kind() == DependencyKind::Launch).map(|edge| edge.to)
+        from.flat_map(|from| self.edges_from(from))
+            .filter(|edge| edge.kind() == DependencyKind::Launch)
+            .map(|edge| edge.to)
     }
 
     /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them.

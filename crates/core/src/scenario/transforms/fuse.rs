@@ -15,7 +15,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::Bytes;
 
 use super::remove::host_of;
-use super::report::count;
+use super::report::{Kept, count, in_step};
 
 /// Chains of neighbouring element-wise kernels become one kernel each.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,10 +59,11 @@ impl Transform for Fuse {
         if chains.is_empty() {
             return StepReport::nothing(format!("no two neighbouring element-wise kernels match {}", self.selector));
         }
-        let kernels = chains.iter().map(Vec::len).sum();
+        let kernels: usize = chains.iter().map(Vec::len).sum();
         let chains: Vec<Group> = chains.into_iter().map(|nodes| Group { nodes, combine: Combine::Chain }).collect();
         let host = merge_all(draft, &chains);
-        let summary = format!("{} → {}, {host} host tasks gone", count(kernels, "kernel"), chains.len());
+        let (apart, fused) = per_step(draft, &chains);
+        let summary = format!("{} → {fused}, {host} host tasks gone", count(apart, "kernel"));
         let effects = vec![Effect::assumption(SAME_DATA)];
         StepReport { changed: kernels + host, summary, effects, ..StepReport::default() }
     }
@@ -99,17 +100,17 @@ fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
 impl Transform for FuseOptimizer {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let groups = updates(draft);
-        if groups.is_empty() {
-            return StepReport::nothing("no two updates of known sizes: they are fused already, or none was traced");
-        }
-        let kernels = groups.iter().map(|group| group.nodes.len()).sum::<usize>();
-        let within = draft.base().iteration_tasks();
-        let in_step = |group: &&Group| within[draft.beside(group.nodes[0]).index()];
-        let (fused, apart): (usize, usize) =
-            groups.iter().filter(in_step).fold((0, 0), |(fused, apart), group| (fused + 1, apart + group.nodes.len()));
-        let host = merge_all(draft, &groups);
-        let summary = format!("{} → {fused} per step, {host} host tasks gone", count(apart, "update"));
-        StepReport { changed: kernels + host, summary, ..StepReport::default() }
+        let mut report = if groups.is_empty() {
+            StepReport::nothing("no two updates of known sizes: they are fused already, or none was traced")
+        } else {
+            let kernels = groups.iter().map(|group| group.nodes.len()).sum::<usize>();
+            let (apart, fused) = per_step(draft, &groups);
+            let host = merge_all(draft, &groups);
+            let summary = format!("{} → {fused}, {host} host tasks gone", count(apart, "update"));
+            StepReport { changed: kernels + host, summary, ..StepReport::default() }
+        };
+        without_sizes(draft).list(&mut report, UNSIZED);
+        report
     }
 }
 
@@ -174,7 +175,14 @@ fn update(draft: &Draft<'_>, lane: LaneId, nodes: &[Node]) -> Option<Combine> {
     (read + written < apart).then_some(Combine::Update(Passes { read, written, apart }))
 }
 
-/// Lets one task do the work of each group; how many host tasks went with the others.
+/// How many kernels of a step become one each, and how many those are.
+fn per_step(draft: &Draft<'_>, groups: &[Group]) -> (usize, usize) {
+    let nodes: Vec<Node> = groups.iter().flat_map(|group| &group.nodes).copied().collect();
+    let firsts: Vec<Node> = groups.iter().map(|group| group.nodes[0]).collect();
+    (in_step(draft, &nodes), in_step(draft, &firsts))
+}
+
+/// Lets one task do the work of each group; how many host tasks of a step went with the others.
 fn merge_all(draft: &mut Draft<'_>, groups: &[Group]) -> usize {
     for group in groups {
         draft.merge_nodes(&group.nodes, group.combine);
@@ -184,5 +192,22 @@ fn merge_all(draft: &mut Draft<'_>, groups: &[Group]) -> usize {
     for &node in &host {
         draft.take_out(node);
     }
-    host.len()
+    in_step(draft, &host)
+}
+
+/// Why an update keeps its time.
+const UNSIZED: &str = "an update of tensors whose sizes were not recorded: time kept";
+
+/// Kernels of the optimizer that update tensors of which no sizes were recorded.
+fn without_sizes<'d>(draft: &'d Draft<'_>) -> Kept<'d> {
+    let mut kept = Kept::default();
+    let is_update = |&node: &Node| {
+        draft.kind_of(node) == TaskKind::Kernel
+            && draft.family_of(node) == Some(Family::Optimizer)
+            && draft.work_of(node).is_none()
+    };
+    for node in draft.nodes().filter(is_update) {
+        kept.add(draft, node, draft.price_of(node).duration);
+    }
+    kept
 }

@@ -73,7 +73,8 @@ impl Transform for MixedPrecision {
         if changes.operators().len() == 0 {
             return StepReport::nothing("no 32-bit operator with recorded types to change");
         }
-        let summary = format!("{} in {}", count(changes.operators().len(), "operator"), self.dtype.name());
+        let summary =
+            format!("{} in {}", count(draft.operators_in_step(changes.operators()), "operator"), self.dtype.name());
         let changed = changes.flags(draft);
         let products = products(draft, |_, operator| changed[operator.0 as usize]);
         let cast_points = cast_points(draft, &changed);
@@ -176,11 +177,13 @@ impl MixedPrecision {
                 continue;
             };
             let cast = self.cast(product.operator, argument, true);
-            casts += usize::from(narrowing.add(draft, (product.kernel, Side::Before), cast));
+            let is_added = narrowing.add(draft, (product.kernel, Side::Before), cast);
+            casts += usize::from(is_added && draft.is_in_step(product.kernel));
         }
         for WeightGradient { kernel, weight: (operator, argument) } in weight_gradients(draft, products) {
             let cast = self.cast(operator, argument, false);
-            casts += usize::from(widening.add(draft, (kernel, Side::After), cast));
+            let is_added = widening.add(draft, (kernel, Side::After), cast);
+            casts += usize::from(is_added && draft.is_in_step(kernel));
         }
         (casts, missing)
     }
@@ -199,7 +202,7 @@ impl MixedPrecision {
         let mut cast = |cast_point: &CastPoint| {
             let of = if cast_point.narrows { &mut narrowing } else { &mut widening };
             let cast = self.cast(cast_point.operator, cast_point.argument, cast_point.narrows);
-            of.add(draft, (cast_point.kernel, Side::Before), cast)
+            of.add(draft, (cast_point.kernel, Side::Before), cast) && draft.is_in_step(cast_point.kernel)
         };
         cast_points.iter().filter(|cast_point| cast(cast_point)).count()
     }

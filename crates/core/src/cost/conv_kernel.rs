@@ -195,8 +195,7 @@ mod tests {
 
     #[test]
     fn an_operator_on_a_host_computes_both_gradients() {
-        let args = operands(&[&[8, 32, 16, 16], &[8, 64, 16, 16], &[32, 64, 3, 3]]);
-        let flop = |operator, args| {
+        fn flop(operator: &str, args: &crate::graph::Operands) -> f64 {
             let launch = crate::cost::Launch {
                 kind: crate::graph::TaskKind::Compute,
                 name: operator,
@@ -205,7 +204,8 @@ mod tests {
                 phase: crate::graph::Phase::Backward,
             };
             crate::cost::work_of(&launch, &[Caller { operator, operands: Some(args) }], None).unwrap().flop.0
-        };
+        }
+        let args = operands(&[&[8, 32, 16, 16], &[8, 64, 16, 16], &[32, 64, 3, 3]]);
         let forward = flop("aten::conv2d", &operands(&[&[8, 64, 16, 16], &[32, 64, 3, 3]]));
         assert!((flop("aten::convolution_backward", &args) / forward - 2.0).abs() < 1e-9);
         let mut masked = args.clone();

@@ -163,10 +163,8 @@ fn is_batched_lookup_backward(operator: &str) -> bool {
 fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading, named: bool) -> Work {
     let auxiliary = |family, read: Bytes, written: Bytes| operators::movement_work(family, read.0, written.0);
     if whole.family == Family::Conv {
-        return match named {
-            true => conv_kernel::work(whole, name, part, caller, reading),
-            false => conv_kernel::all_passes(whole, caller, reading),
-        };
+        let of_kernel = |whole| conv_kernel::work(whole, name, part, caller, reading);
+        return if named { of_kernel(whole) } else { conv_kernel::all_passes(whole, caller, reading) };
     }
     if named && kernel_name::is_setup(name) {
         return auxiliary(Family::Movement, Bytes(0), Bytes(0));

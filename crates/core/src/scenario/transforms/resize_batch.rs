@@ -200,10 +200,10 @@ fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], [old, now, new]: [
         let Some(work) = base.work(node) else { continue };
         let grows = match (&work.shape, task.kind) {
             (Shape::Copy { route: Route::HostToDevice, .. }, _) => task.bytes.0 >= old,
-            (Shape::Copy { .. }, TaskKind::Memcpy | TaskKind::Memset) => on_batch,
             (Shape::Collective { kind: CollectiveKind::AllToAll, .. }, _) => true,
-            // Of activations; gradients are as large as parameters.
-            (Shape::Collective { kind: CollectiveKind::AllReduce, .. }, _) => on_batch,
+            // All-reduces of activations; gradients are as large as parameters.
+            (Shape::Copy { .. }, TaskKind::Memcpy | TaskKind::Memset)
+            | (Shape::Collective { kind: CollectiveKind::AllReduce, .. }, _) => on_batch,
             _ => false,
         };
         if grows {

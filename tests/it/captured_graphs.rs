@@ -1,10 +1,13 @@
 //! Kernels of replayed graphs get the operators of the run that captured the graphs.
 
+use std::path::Path;
+
 use retime_core::graph::{BuildOptions, Captures, ExecutionGraph, NodeId, Rank, TaskKind};
 use retime_core::trace::{Trace, load_bytes};
 use serde_json::{Value, json};
 
 use crate::support::engine;
+use crate::support::jobs::Opened;
 
 fn trace(events: &[Value]) -> Trace {
     let text = json!({ "deviceProperties": [{ "id": 0, "name": "AMD Instinct MI300X" }], "traceEvents": events });
@@ -123,4 +126,18 @@ fn a_recording_without_captures_or_without_names_says_what_it_lacks() {
     std::fs::write(&path, json!({ "traceEvents": [operator("aten::mm", 0, 50, 8)] }).to_string()).unwrap();
     let error = engine().read_captures(&[path]).unwrap_err().to_string();
     assert!(error.contains("plain.json") && error.contains("no graph was captured"), "{error}");
+}
+
+#[test]
+fn a_kernel_added_to_a_graph_is_launched_with_it_and_the_last_one_takes_the_launch_along() {
+    let opened = Opened::of(Path::new("made.json"), graph_of(&replay(&["a", "b", "a"])));
+    let added = opened.resolve(&["insert kernel k 1us after kernel=a"]).added;
+    assert_eq!(added.iter().map(|added| added.kind).collect::<Vec<_>>(), vec![TaskKind::Kernel; 4]);
+    let graph = opened.graph();
+    let launches_gone = |line: &str| {
+        let removed = opened.resolve(&[line]).removed;
+        removed.iter().filter(|&&node| graph.names.get(graph.tasks[node].name) == "hipGraphLaunch").count()
+    };
+    assert_eq!(launches_gone("remove kernel=b"), 0);
+    assert_eq!(launches_gone("remove kind=kernel"), 2);
 }

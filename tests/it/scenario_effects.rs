@@ -360,6 +360,18 @@ fn a_fused_chain_moves_only_the_bytes_of_its_ends() {
 }
 
 #[test]
+fn reports_count_the_tasks_of_one_step() {
+    let mut made = Made::default();
+    for number in 1..=2 {
+        let start = made.host;
+        made.run(&op("aten::relu", "relu", 100.0)).step(number, start);
+    }
+    let report = made.open().resolve(&["scale kernel=relu x2"]).reports.remove(0);
+    // The kernel of the step before shares the device with the chosen one.
+    assert_eq!((report.changed, report.summary.as_str()), (2, "1 task ×2"));
+}
+
+#[test]
 fn updates_become_one_launch() {
     let mut made = Made::default();
     made.run(&op("aten::mm", "gemm", 10.0));

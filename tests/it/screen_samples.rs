@@ -269,7 +269,7 @@ fn layers_add_up_to_the_kernels_of_the_model_and_halve_with_them() {
 
 #[test]
 fn operators_layers_and_the_lane_count_the_kernels_that_an_edit_adds() {
-    let mut screen = open("vgg13-train-h100", (120, 40), &["mixed-precision bf16"]);
+    let mut screen = open("vgg13-train-h100", (120, 40), &["insert kernel probe 2ms after name~addmm"]);
     let mut shown_after = |keys: &str| {
         screen.press(keys).unwrap();
         screen.settle();
@@ -282,8 +282,8 @@ fn operators_layers_and_the_lane_count_the_kernels_that_an_edit_adds() {
     for found in [layers, lane[0], lane[2]] {
         assert!((found / operators - 1.0).abs() < 1e-3, "{operators} in operators, {found}");
     }
-    let added = shown_after("<esc>4:group kernel<enter>/cast<enter>");
-    assert!(added.contains("cast gradient to fp32"), "{added}");
+    let added = shown_after("<esc>4:group kernel<enter>/probe<enter>");
+    assert!(added.contains("▸probe"), "{added}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::cost::conv_algorithm::flop_done;
 use crate::cost::{ConvAlgorithm, CostModels, Family};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskKind};
@@ -259,13 +260,13 @@ impl Sum {
         predictor: Option<Predictor<'_>>,
     ) {
         let Some(work) = works.work(node) else { return };
-        self.flop.0 += work.flop.0;
+        let placed = predictor.and_then(|it| Some((it, device_of(graph, node, it)?)));
+        self.flop.0 += placed.map_or(work.flop.0, |(_, device)| flop_done(work, device));
         self.bytes += work.bytes();
         if self.longest.is_none_or(|(longest, _)| took > longest) {
             self.longest = Some((took, node));
         }
-        let Some(predictor) = predictor else { return };
-        let Some(device) = device_of(graph, node, predictor) else { return };
+        let Some((predictor, device)) = placed else { return };
         match bound_of(work, device) {
             Some(Bound::Compute) => self.compute_bound += took,
             Some(Bound::Memory) => self.memory_bound += took,

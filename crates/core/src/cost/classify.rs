@@ -58,7 +58,7 @@ fn settle(operator: Family, kernel: Family, name: &str) -> Family {
         Role::Layout | Role::Indices => Family::Movement,
         Role::SplitReduction | Role::ParameterGradient => Family::Reduction,
         Role::Main if kernel == Family::Collective => kernel,
-        Role::Main => operator,
+        Role::Main | Role::Moments => operator,
     }
 }
 
@@ -162,8 +162,9 @@ fn is_batched_lookup_backward(operator: &str) -> bool {
 /// What the kernel `name` does of the `whole` work of its operator.
 fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading, named: bool) -> Work {
     let auxiliary = |family, read: Bytes, written: Bytes| operators::movement_work(family, read.0, written.0);
-    if whole.family == Family::Conv && named {
-        return conv_kernel::work(whole, name, part, caller, reading);
+    if whole.family == Family::Conv {
+        let of_kernel = |whole| conv_kernel::work(whole, name, part, caller, reading);
+        return if named { of_kernel(whole) } else { conv_kernel::all_passes(whole, caller, reading) };
     }
     if named && kernel_name::is_setup(name) {
         return auxiliary(Family::Movement, Bytes(0), Bytes(0));
@@ -183,8 +184,15 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
             return auxiliary(Family::Movement, indices, indices);
         }
         Role::ParameterGradient => Work { written: Bytes(0), ..whole },
+        Role::Moments => moments(whole),
     };
     divided(own, part.of)
+}
+
+/// The first half of a norm: reads everything, writes two numbers of 32 bits a row.
+fn moments(whole: Work) -> Work {
+    let rows = if let Shape::Rows { rows, .. } = whole.shape { rows } else { 0 };
+    Work { flop: Flop(whole.flop.0 / 2.0), written: Bytes(rows.saturating_mul(2 * 4)), ..whole }
 }
 
 /// Half of a lookup's gradient: FBGEMM gives rows looked up often to blocks and the others to warps, in two kernels, and
@@ -352,6 +360,17 @@ mod tests {
         assert!((data.flop.0 - weight.flop.0).abs() < 1.0);
         assert_eq!(data.written, Bytes(32 * 128 * 28 * 28 * 4));
         assert_eq!(weight.written, Bytes(64 * 128 * 4));
+    }
+
+    #[test]
+    fn moments_of_a_norm_are_two_numbers_a_row() {
+        let args = operands(&[&[8, 256, 64, 64]]);
+        let callers = [Caller { operator: "aten::native_batch_norm", operands: Some(&args) }];
+        let name =
+            "void at::native::batch_norm_collect_statistics_kernel<at::native::InvStd, float, float, float, int>";
+        let work = work_of(&kernel(name), &callers, None).unwrap();
+        assert_eq!((work.family, work.written), (Family::Norm, Bytes(256 * 8)));
+        assert_eq!(work.read, Bytes(8 * 256 * 64 * 64 * 4 + 2 * 256 * 4));
     }
 
     #[test]

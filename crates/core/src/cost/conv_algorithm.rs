@@ -197,6 +197,12 @@ pub fn used_algorithm(work: &Work, recorded: Option<ConvAlgorithm>, device: &Dev
     Some(chosen.or_else(told).unwrap_or_else(|| usual_algorithm(work, device)))
 }
 
+/// The arithmetic that is done for `work` on `device`: of a convolution for which an algorithm was chosen, that algorithm's.
+pub fn flop_done(work: &Work, device: &DeviceProfile) -> f64 {
+    let chosen = chosen_times(work, device).and_then(|times| algorithm_cost(work, times.algorithm, device));
+    chosen.map_or(work.flop.0, |cost| cost.flop())
+}
+
 /// `work` as if no algorithm had been chosen for it.
 pub(super) fn without_choice(work: &Work) -> Work {
     let mut work = work.clone();

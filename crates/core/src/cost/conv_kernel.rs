@@ -66,6 +66,20 @@ pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, rea
     }
 }
 
+/// The work of a convolution operator that computes every pass it was asked for, `whole` being that of the first.
+pub(super) fn all_passes(whole: Work, caller: &Caller<'_>, reading: Reading) -> Work {
+    let Some(operands) = caller.operands else { return whole };
+    let passes = operators::conv_passes(operators::bare(caller.operator), operands);
+    let others = passes.into_iter().skip(1);
+    let work = |pass| operators::conv_pass_work(caller.operator, operands, pass, reading);
+    others.filter_map(work).fold(whole, |all, one| Work {
+        flop: Flop(all.flop.0 + one.flop.0),
+        read: all.read + one.read,
+        written: all.written + one.written,
+        ..all
+    })
+}
+
 /// Bytes of the tensor whose layout is changed. Forward: input, weights; back: the output. Backward: weights, gradient, input,
 /// gradient; back: the input's gradient, the weights'.
 fn changed(change: LayoutChange, part: Part, backward: bool, tensors: Tensors) -> u64 {
@@ -177,6 +191,26 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|at| read(backward, last, at, 4)), [WEIGHTS, OUTPUT, INPUT, OUTPUT]);
         let first = "void cudnn::ops::nhwcToNchwKernel<float>";
         assert_eq!([0, 1].map(|at| read(backward, first, at, 2)), [INPUT, WEIGHTS]);
+    }
+
+    #[test]
+    fn an_operator_on_a_host_computes_both_gradients() {
+        fn flop(operator: &str, args: &crate::graph::Operands) -> f64 {
+            let launch = crate::cost::Launch {
+                kind: crate::graph::TaskKind::Compute,
+                name: operator,
+                bytes: Bytes(0),
+                ranks: 0,
+                phase: crate::graph::Phase::Backward,
+            };
+            crate::cost::work_of(&launch, &[Caller { operator, operands: Some(args) }], None).unwrap().flop.0
+        }
+        let args = operands(&[&[8, 32, 16, 16], &[8, 64, 16, 16], &[32, 64, 3, 3]]);
+        let forward = flop("aten::conv2d", &operands(&[&[8, 64, 16, 16], &[32, 64, 3, 3]]));
+        assert!((flop("aten::convolution_backward", &args) / forward - 2.0).abs() < 1e-9);
+        let mut masked = args.clone();
+        masked.inputs.push(operators::tests::value("[False, True, True]"));
+        assert!((flop("aten::convolution_backward", &masked) / forward - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Role {
     Layout,
     /// Sorts, scans or counts indices.
     Indices,
+    /// Finds the mean and variance of each row before it is normalised.
+    Moments,
     /// Sums gradients of per-column parameters (scale and shift of a norm).
     ParameterGradient,
 }
@@ -195,6 +197,7 @@ pub fn role(kernel: &str, family: Family) -> Role {
         {
             Role::Indices
         }
+        Family::Norm if has(&["rowwisemoments", "collect_statistics"]) => Role::Moments,
         Family::Norm if has(&["gammabeta", "gamma_beta", "dgamma", "finalize"]) => Role::ParameterGradient,
         _ => Role::Main,
     }

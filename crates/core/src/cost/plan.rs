@@ -6,6 +6,8 @@ use crate::graph::{Phase, TaskKind};
 use crate::units::Bytes;
 
 use super::classify::{Caller, Launch, work_of};
+use super::kernel_name;
+use super::operators::{bare, conv_passes};
 use super::work::Work;
 
 /// A kernel that an operator would launch.
@@ -39,14 +41,18 @@ pub(crate) fn planned_kernels(
     if super::operators::is_free(caller.operator) {
         return Some(Vec::new());
     }
-    let bare = super::operators::bare(caller.operator);
+    let bare = bare(caller.operator);
     let several = SEVERAL.iter().find(|(operator, _)| *operator == bare).map(|&(_, kernels)| kernels);
     let one = |name: &'static str, kind| {
         let launch = Launch { kind, name, bytes: Bytes(0), ranks: 0, phase };
         work_of(&launch, &[caller], forward).map(|work| PlannedKernel { name, work })
     };
+    let is_asked = |name: &&&str| match (kernel_name::conv_pass(name), caller.operands) {
+        (Some(pass), Some(operands)) => conv_passes(bare, operands).contains(&pass),
+        _ => true,
+    };
     match several {
-        Some(names) => names.iter().map(|&name| one(name, TaskKind::Kernel)).collect(),
+        Some(names) => names.iter().filter(is_asked).map(|&name| one(name, TaskKind::Kernel)).collect(),
         None => {
             one("", TaskKind::Compute).map(|kernel| vec![PlannedKernel { name: kernel.work.family.name(), ..kernel }])
         }
@@ -67,6 +73,15 @@ mod tests {
         assert_eq!(kernels.len(), 2);
         assert!((kernels[0].work.flop.0 - kernels[1].work.flop.0).abs() < 1.0);
         assert_ne!(kernels[0].work.written, kernels[1].work.written);
+    }
+
+    #[test]
+    fn a_gradient_that_was_not_asked_for_is_not_computed() {
+        let mut args = operands(&[&[32, 64, 28, 28], &[32, 128, 28, 28], &[64, 128, 1, 1]]);
+        args.inputs.push(crate::cost::operators::tests::value("[false, true, false]"));
+        let caller = Caller { operator: "aten::convolution_backward", operands: Some(&args) };
+        let kernels = planned_kernels(caller, None, Phase::Backward).unwrap();
+        assert_eq!(kernels.iter().map(|kernel| kernel.name).collect::<Vec<_>>(), ["conv_wgrad_implicit_gemm"]);
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Where the arguments of convolution operators stand.
+//! Where the arguments of convolution operators stand, and which gradients their backward passes were asked for.
+
+use super::{Operand, Operands};
 
 /// The places of a convolution operator's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,5 +55,41 @@ impl ConvArguments {
             }
             _ => return None,
         })
+    }
+}
+
+/// Whether the backward pass of a convolution was asked for the gradient of its input, and of its weight: the mask among its last
+/// arguments says so. Both where that was not recorded.
+pub(crate) fn asked_gradients(operands: &Operands) -> (bool, bool) {
+    let mask = match operands.inputs.last() {
+        Some(Operand::Value(text)) => mask(text),
+        _ => None,
+    };
+    mask.unwrap_or((true, true))
+}
+
+fn mask(text: &str) -> Option<(bool, bool)> {
+    let mut entries = text.trim().strip_prefix('[')?.strip_suffix(']')?.split(',').map(|entry| match entry.trim() {
+        "True" | "true" => Some(true),
+        "False" | "false" => Some(false),
+        _ => None,
+    });
+    Some((entries.next()??, entries.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_says_which_gradients_were_asked_for() {
+        let asked = |text: &str| {
+            asked_gradients(&Operands { inputs: vec![Operand::Value(text.to_owned())], outputs: Vec::new() })
+        };
+        assert_eq!(asked("[False, True, True]"), (false, true));
+        assert_eq!(asked("[true,false]"), (true, false));
+        for unrecorded in ["", "1", "[1, 1]"] {
+            assert_eq!(asked(unrecorded), (true, true), "{unrecorded}");
+        }
     }
 }

@@ -24,8 +24,10 @@ use crate::intern::NameTable;
 use crate::trace::RecordedDevice;
 use crate::units::{DurNs, TimeNs};
 
-pub use build::{BuildError, BuildOptions, CAPTURED, Captures, ReplayConstants, build, build_folded, build_lowered};
-pub(crate) use convolution::ConvArguments;
+pub use build::{
+    BuildError, BuildOptions, CAPTURED, Captures, ReplayConstants, build, build_folded, build_lowered, launches_graph,
+};
+pub(crate) use convolution::{ConvArguments, asked_gradients};
 pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;

@@ -1,7 +1,7 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
 use crate::cost::operators::bare;
-use crate::graph::{ExecutionGraph, Operand, OperatorId, Phase};
+use crate::graph::{ExecutionGraph, Operand, OperatorId, Phase, RankPart};
 use crate::units::{TimeNs, elements, total};
 
 use super::callers::operators_of;
@@ -61,6 +61,20 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     found.knows_optimizer = is_known || !trains;
     found.optimizer = if trains { total(found.gradients.iter().copied()).saturating_mul(states) } else { 0 };
     found
+}
+
+/// Bytes of the parameters that the optimizer updates in the chosen iteration of a rank, as large as their gradients, and of the state
+/// that it keeps of them; `None` where that is not known.
+pub(crate) fn updated_bytes(graph: &ExecutionGraph, part: &RankPart) -> Option<(u64, u64)> {
+    let inside = |id: &OperatorId| {
+        let start = graph.operators[id.0 as usize].start;
+        start >= part.iteration_start && start < part.iteration_end
+    };
+    let ids: Vec<OperatorId> = operators_of(graph, part).filter(inside).collect();
+    let accumulated = total(accumulated(graph, &ids).gradients);
+    let parameters = if accumulated > 0 { accumulated } else { total(updated(graph, &ids)) };
+    let (states, is_known) = states_per_parameter(graph, &ids);
+    (is_known && parameters > 0).then(|| (parameters, parameters.saturating_mul(states)))
 }
 
 fn name(graph: &ExecutionGraph, id: OperatorId) -> &str {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::lanes::Times;
 use crate::analysis::roofline::{Limit, Load, Roofs};
+use crate::cost::conv_algorithm::flop_done;
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, NodeId, Operand, OperatorId, Task, TaskKind};
 use crate::scenario::KernelWork;
@@ -135,8 +136,8 @@ impl LayerTable {
                 let (load, precision, written) = match works.work(node) {
                     Some(work) => {
                         let bytes = work.bytes().0 as f64;
-                        let load =
-                            Load { flop: work.flop.0, bytes, network_bytes: 0.0, seconds: span.1.since(span.0).secs() };
+                        let (flop, seconds) = (flop_done(work, device), span.1.since(span.0).secs());
+                        let load = Load { flop, bytes, network_bytes: 0.0, seconds };
                         (load, Some(work.precision), work.written.0)
                     }
                     None => (Load { seconds: span.1.since(span.0).secs(), ..Load::default() }, None, 0),

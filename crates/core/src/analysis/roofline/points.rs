@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::analysis::lanes::Times;
 use crate::analysis::operators::Level;
 use crate::cost::collective::bus_factor;
+use crate::cost::conv_algorithm::flop_done;
 use crate::cost::{Family, Route, Shape, Work};
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
@@ -138,7 +139,7 @@ pub fn points_at<const N: usize>(
         let (start, end) = times.of(graph, node);
         for (sums, level) in sums.iter_mut().zip(levels) {
             let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));
-            sum.add(work, end.since(start).secs(), node);
+            sum.add((work, flop_done(work, place.device)), end.since(start).secs(), node);
         }
     }
     sums.map(|sums| {
@@ -188,12 +189,12 @@ impl Sum {
         }
     }
 
-    fn add(&mut self, work: &Work, seconds: f64, node: NodeId) {
+    fn add(&mut self, (work, flop): (&Work, f64), seconds: f64, node: NodeId) {
         self.count += 1;
         self.load.seconds += seconds;
-        self.load.flop += work.flop.0;
+        self.load.flop += flop;
         *self.seconds_by_family.entry(work.family).or_default() += seconds;
-        *self.flop_by_precision.entry(work.precision).or_default() += work.flop.0;
+        *self.flop_by_precision.entry(work.precision).or_default() += flop;
         match work.shape {
             Shape::Collective { kind, ranks } => {
                 self.load.network_bytes += work.read.0 as f64 * bus_factor(kind, ranks);

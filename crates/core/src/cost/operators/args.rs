@@ -89,6 +89,17 @@ impl<'a> Args<'a> {
         text.split(',').filter(|part| !part.trim().is_empty()).map(|part| part.trim().parse().ok()).collect()
     }
 
+    /// Argument `index` as a list of numbers that need not be whole.
+    pub(super) fn factors(self, index: usize) -> Option<Vec<f64>> {
+        let text = self.value(index)?.trim().strip_prefix('[')?.strip_suffix(']')?;
+        text.split(',').map(|part| part.trim().parse().ok()).collect()
+    }
+
+    /// How many arguments there are.
+    pub(super) fn count(self) -> usize {
+        self.operands.inputs.len()
+    }
+
     /// Every tensor among the arguments, those in lists included, with its element type.
     pub(super) fn tensors(self) -> Vec<(&'a [u64], DType)> {
         let mut found = Vec::new();

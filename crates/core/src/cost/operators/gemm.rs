@@ -38,7 +38,7 @@ pub(crate) fn gemm_bytes(size: GemmSize, element: u64, result: u64) -> (Bytes, B
 /// kernel's name says tf32.
 pub(crate) fn gemm_precision(dtype: DType, tf32: bool) -> Precision {
     match dtype {
-        DType::Fp64 | DType::Complex64 => Precision::Fp64,
+        DType::Fp64 => Precision::Fp64,
         DType::Fp16 => Precision::Fp16Tensor,
         DType::Bf16 => Precision::Bf16Tensor,
         DType::Fp8 => Precision::Fp8Tensor,
@@ -48,6 +48,11 @@ pub(crate) fn gemm_precision(dtype: DType, tf32: bool) -> Precision {
     }
 }
 
+/// Multiply-adds of real numbers in one of `dtype`: a product of complex numbers takes four.
+fn real_products(dtype: DType) -> f64 {
+    if dtype == DType::Complex64 { 4.0 } else { 1.0 }
+}
+
 /// The work of one product of `dtype`; a `bias` of that many elements is read as well.
 pub fn gemm_work(size: GemmSize, dtype: DType, tf32: bool, bias: u64) -> Work {
     let result = if dtype == DType::Fp8 || dtype == DType::Int8 { 2 } else { dtype.size() };
@@ -55,7 +60,7 @@ pub fn gemm_work(size: GemmSize, dtype: DType, tf32: bool, bias: u64) -> Work {
     let GemmSize { batch, m, n, k } = size;
     Work {
         family: Family::Gemm,
-        flop: gemm_flop(size),
+        flop: Flop(gemm_flop(size).0 * real_products(dtype)),
         read: read + Bytes(bias.saturating_mul(dtype.size())),
         written,
         precision: gemm_precision(dtype, tf32),
@@ -167,6 +172,15 @@ mod tests {
             assert_eq!(narrow.read, Bytes(2 * 2 * 64 + bytes));
             assert_eq!(Work { read: wide.read, ..narrow }, wide);
         }
+    }
+
+    #[test]
+    fn complex_numbers_take_four_products_of_real_ones() {
+        let size = GemmSize { batch: 1, m: 16, n: 32, k: 64 };
+        let work = |dtype| gemm_work(size, dtype, false, 0);
+        let (complex, real) = (work(DType::Complex64), work(DType::Fp32));
+        assert!((complex.flop.0 / real.flop.0 - 4.0).abs() < 1e-12);
+        assert_eq!((complex.precision, complex.bytes()), (real.precision, Bytes(2 * real.bytes().0)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::{DType, Operands};
+use crate::graph::{DType, Operands, asked_gradients};
 
 use super::work::{Family, Work};
 use args::Args;
@@ -52,9 +52,8 @@ pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> O
     match operator_family(operator)? {
         Family::Gemm => gemm::work(name, args, reading.tf32),
         Family::Conv => {
-            let backward = name.contains("backward");
-            let pass = if backward { ConvPass::InputGradient } else { ConvPass::Forward };
-            conv::pass_work(name, args, pass, reading.tf32)
+            let [first, ..] = conv_passes(name, operands)[..] else { return None };
+            conv::pass_work(name, args, first, reading.tf32)
         }
         Family::Attention => attention::work(name, args),
         Family::Embedding => embedding::work(name, args),
@@ -65,6 +64,16 @@ pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> O
         Family::Optimizer => pointwise::optimizer(name, args),
         Family::Transfer | Family::Collective | Family::Other => None,
     }
+}
+
+/// The passes that the convolution operator `name` computes on these arguments.
+pub(crate) fn conv_passes(name: &str, operands: &Operands) -> Vec<ConvPass> {
+    if !name.contains("backward") {
+        return vec![ConvPass::Forward];
+    }
+    let (input, weight) = asked_gradients(operands);
+    let passes = [(input, ConvPass::InputGradient), (weight, ConvPass::WeightGradient)];
+    passes.into_iter().filter(|&(asked, _)| asked).map(|(_, pass)| pass).collect()
 }
 
 /// One pass of the convolution that `operator` computes.

@@ -43,9 +43,6 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         | "_reshape_copy"
         | "constant_pad_nd"
         | "pad"
-        | "upsample_nearest1d"
-        | "upsample_nearest2d"
-        | "upsample_bilinear2d"
         | "im2col"
         | "col2im"
         | "permute_pooled_embs"
@@ -55,6 +52,17 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         | "_local_scalar_dense" => {
             let written = args.output().map(|dims| elements(dims).saturating_mul(args.dtype().size()));
             moved(size(0)?, written.unwrap_or(size(0)?))
+        }
+        "upsample_nearest1d" | "upsample_nearest2d" | "upsample_bilinear2d" => {
+            moved(size(0)?, resampled(args, 1)?.saturating_mul(args.dtype().size()))
+        }
+        "upsample_nearest1d_backward" | "upsample_nearest2d_backward" | "upsample_bilinear2d_backward" => {
+            moved(size(0)?, resampled(args, 2)?.saturating_mul(args.dtype().size()))
+        }
+        "repeat_interleave" => {
+            let repeats = args.number(1).filter(|_| args.count() > 2).unwrap_or(1);
+            let written = args.output().map(|dims| elements(dims).saturating_mul(args.dtype().size()));
+            moved(size(0)?, written.unwrap_or(size(0)?.saturating_mul(repeats)))
         }
         "fill" | "zero" | "zeros_like" | "ones_like" | "full_like" | "zeros" | "ones" | "full" | "arange" | "eye" => {
             let own = args.output().or_else(|| args.dims(0)).map(elements);
@@ -72,6 +80,24 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         }
         _ => indexing(name, args),
     }
+}
+
+/// Elements of an image after it was resampled: as recorded, by the wanted size in argument `at`, or by factors behind it; as many as
+/// before where none of them was recorded.
+fn resampled(args: Args<'_>, at: usize) -> Option<u64> {
+    let dims = args.tensor(0)?;
+    if let Some(output) = args.output() {
+        return Some(elements(output));
+    }
+    let (planes, sides) = dims.split_at_checked(2)?;
+    // The gradient's wanted size has the planes in front.
+    let wanted = args.numbers(at).and_then(|list| Some(list.get(list.len().checked_sub(sides.len())?..)?.to_vec()));
+    if let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) {
+        return Some(wanted.iter().fold(elements(planes), |count, side| count.saturating_mul(side.unsigned_abs())));
+    }
+    let factors = (at + 1..args.count()).find_map(|at| args.factors(at).filter(|found| found.len() == sides.len()));
+    let factor: f64 = factors.map_or(1.0, |factors| factors.iter().product());
+    Some((elements(dims) as f64 * factor) as u64)
 }
 
 /// How many places a list of index tensors picks, and the elements of each: those of dimensions without an index, which is empty in
@@ -131,7 +157,6 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
         | "permute_1D_sparse_data"
         | "segment_sum_csr"
         | "bucketize"
-        | "repeat_interleave"
         | "FloatToHFP8Quantized"
         | "HFP8QuantizedToFloat"
         | "FloatToFP8RowwiseQuantized"
@@ -189,6 +214,24 @@ mod tests {
         assert_eq!(bytes(operator, "cub::DeviceScanKernel"), Some(4 * 984 * 1024));
         assert_eq!(bytes(operator, "permute_indices_weights_kernel<false, int>"), Some(4 * 15_901_872));
         assert_eq!(bytes("aten::add", "permute_2D_lengths_kernel<int>"), None);
+    }
+
+    #[test]
+    fn resampling_writes_the_wanted_size_and_its_gradient_the_former() {
+        use crate::cost::operators::tests::value;
+        let image = |dims: &[u64], values: &[&str]| {
+            let mut args = operands(&[dims]);
+            args.inputs.extend(values.iter().map(|text| value(text)));
+            args
+        };
+        let written = |name, args: &Operands| work(name, Args::new(args)).unwrap().written.0;
+        let (small, large): (&[u64], &[u64]) = (&[8, 64, 56, 56], &[8, 64, 112, 112]);
+        let bytes = |dims: &[u64]| 4 * elements(dims);
+        assert_eq!(written("upsample_bilinear2d", &image(small, &["[112, 112]", "False", "", ""])), bytes(large));
+        assert_eq!(written("upsample_nearest2d", &image(small, &["", "[2.0, 2.0]"])), bytes(large));
+        let backward = image(large, &["[112, 112]", "[8, 64, 56, 56]", "False"]);
+        assert_eq!(written("upsample_bilinear2d_backward", &backward), bytes(small));
+        assert_eq!(written("repeat_interleave", &image(small, &["4", "1", ""])), 4 * bytes(small));
     }
 
     #[test]

@@ -162,6 +162,9 @@ fn reduction(name: &str, args: Args<'_>) -> Option<Work> {
     if !REDUCTIONS.contains(&name) {
         return None;
     }
+    if name.starts_with("nll_loss") {
+        return likelihood(args);
+    }
     let tensors = args.tensors();
     let (largest, dtype) = tensors.iter().max_by_key(|(dims, _)| elements(dims))?;
     let count = elements(largest);
@@ -180,6 +183,20 @@ fn reduction(name: &str, args: Args<'_>) -> Option<Work> {
     })
 }
 
+/// Negative log likelihood: of every row of log-probabilities the one that the second argument names.
+fn likelihood(args: Args<'_>) -> Option<Work> {
+    let (rows, dtype) = (elements(args.tensor(1)?), args.dtype_at(0));
+    let read = rows.saturating_mul(dtype.size() + args.dtype_at(1).size());
+    Some(Work {
+        family: Family::Reduction,
+        flop: Flop(rows as f64),
+        read: Bytes(read),
+        written: Bytes(args.output().map_or(1, elements).saturating_mul(dtype.size())),
+        precision: vector_precision(dtype),
+        shape: Shape::Rows { rows: 1, width: rows }.possible(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +209,15 @@ mod tests {
         assert_eq!(work.shape, Shape::Rows { rows: 788, width: 768 });
         assert_eq!(work.written, Bytes(4 * 197 * 768 * 4));
         assert!((work.flop.0 - 8.0 * 788.0 * 768.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_likelihood_reads_one_number_of_each_row() {
+        let mut args = operands(&[&[8192, 50_257]]);
+        let target = crate::graph::Operand::Tensor { dims: vec![8192], dtype: Some(DType::Int64), id: None };
+        args.inputs.push(target);
+        let work = work("nll_loss_forward", Args::new(&args)).unwrap();
+        assert_eq!((work.read, work.written), (Bytes(8192 * (4 + 8)), Bytes(4)));
     }
 
     #[test]

@@ -48,10 +48,23 @@ impl ActivityKind {
 /// How the profiler names the collectives of the host backend.
 const HOST_COLLECTIVE: &str = "gloo:";
 
-/// Whether `name` is that of a collective library's kernel.
+/// Whether `name` is that of a kernel by which devices exchange data: of a collective library, or one that reads the memory of others
+/// by itself, as those over symmetric memory and the all-reduces that inference engines bring along.
 pub(super) fn is_collective_kernel(name: &str) -> bool {
-    let name = name.strip_prefix("void ").unwrap_or(name);
-    ["nccl", "rccl", "msccl", "ncclKernel", "ncclDevKernel"].iter().any(|prefix| name.starts_with(prefix))
+    const LIBRARIES: [&str; 3] = ["nccl", "rccl", "msccl"];
+    const EXCHANGES: [&str; 5] = ["allreduce", "allgather", "reducescatter", "alltoall", "crossdevicereduce"];
+    let plain = plain_kernel_name(name);
+    let starts = |prefix: &&str| plain.starts_with(prefix);
+    // A compiler names its kernels for all operators around them.
+    LIBRARIES.iter().any(starts) || (!starts(&"triton") && EXCHANGES.iter().any(|part| plain.contains(part)))
+}
+
+/// A kernel's name without return type, namespaces that have no name, template and arguments: letters and digits, in lower case.
+pub(super) fn plain_kernel_name(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)::", "");
+    let name = name.strip_prefix("void ").unwrap_or(&name);
+    let plain = name.chars().take_while(|&c| c != '(' && c != '<').filter(char::is_ascii_alphanumeric);
+    plain.map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// One piece of device work.
@@ -248,4 +261,25 @@ fn launching_calls(trace: &Trace, threads: &Threads) -> FxHashMap<u32, u32> {
         }
     }
     calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_collective_kernel;
+
+    #[test]
+    fn kernels_that_exchange_data_are_told_from_reductions_on_one_device() {
+        let exchange = [
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)",
+            "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)",
+            "void vllm::cross_device_reduce_1stage<__hip_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)",
+        ];
+        assert!(exchange.iter().all(|name| is_collective_kernel(name)));
+        let alone = [
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float> >",
+            "triton_poi_fused_all_reduce_0",
+            "void consume<allreduce>(float*)",
+        ];
+        assert!(!alone.iter().any(|name| is_collective_kernel(name)));
+    }
 }

@@ -48,6 +48,11 @@ impl CallClass {
     }
 }
 
+/// Whether the call named `name` launches a captured graph: all its work with one call.
+pub fn launches_graph(name: &str) -> bool {
+    CallClass::of(name) == CallClass::GraphLaunch
+}
+
 fn is_kernel_launch(call: &str) -> bool {
     call.contains("LaunchKernel") || call.contains("LaunchCooperative") || call == "Launch"
 }

@@ -12,7 +12,7 @@ use crate::intern::{NameId, NameTable};
 use crate::trace::{EventId, Trace};
 use crate::units::DurNs;
 
-use super::calls::CallClass;
+use super::calls::{CallClass, launches_graph};
 use super::operands;
 use super::operators::{Modules, close_subtrees, phase_of_name};
 use super::threads::Threads;
@@ -306,8 +306,7 @@ fn operands_of(trace: &Trace, event: EventId) -> Option<Operands> {
 
 /// The launches of graphs with the kernels that they ran.
 fn replays(graph: &ExecutionGraph) -> Vec<Replay> {
-    let is_graph_launch =
-        |node: NodeId| CallClass::of(graph.names.get(graph.tasks[node].name)) == CallClass::GraphLaunch;
+    let is_graph_launch = |node: NodeId| launches_graph(graph.names.get(graph.tasks[node].name));
     // A call that waited is followed by a joint, from which its work depends.
     let call_of = |node: NodeId| {
         let launch = graph.launch_of(node)?;

@@ -8,7 +8,7 @@ use crate::intern::NameId;
 use crate::trace::EventId;
 use crate::units::{Bytes, DurNs, TimeNs};
 
-use super::activities::{Activity, ActivityKind, Stream};
+use super::activities::{Activity, ActivityKind, Stream, plain_kernel_name};
 use super::clock;
 use super::draft::{Draft, NONE};
 use super::emit::Shared;
@@ -100,10 +100,9 @@ fn recorded_bytes(observed: &Observed<'_>, event: EventId) -> Bytes {
 
 /// The kind of collective behind a kernel's or a recorded name.
 pub(super) fn kind_of(name: &str) -> String {
-    let plain: String =
-        name.chars().take_while(|&c| c != '(' && c != '<').filter(char::is_ascii_alphanumeric).collect();
-    let plain = plain.to_ascii_lowercase();
+    let plain = plain_kernel_name(name);
     let known = [
+        ("crossdevicereduce", "all-reduce"),
         ("allreduce", "all-reduce"),
         ("alltoall", "all-to-all"),
         ("allgather", "all-gather"),

@@ -51,6 +51,7 @@ use crate::trace::{Job, RankClasses, Trace};
 use crate::units::TimeNs;
 
 pub use activities::ActivityKind;
+pub use calls::launches_graph;
 pub use captured::{CAPTURED, Captures};
 pub use constants::{Lag, ReplayConstants, WaitKind};
 pub use room::memory_needed;

@@ -2,8 +2,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::operators::bare;
+use crate::cost::Family;
+use crate::cost::operators::{bare, operator_family};
 use crate::graph::{DType, ExecutionGraph, Operand, Operands, OperatorId, Phase};
+
+use super::rules::is_sparse_feature;
 
 /// Shapes seen so far.
 pub(super) struct Environment<'a> {
@@ -12,6 +15,10 @@ pub(super) struct Environment<'a> {
     parameters: FxHashSet<Vec<u64>>,
     /// Activations by shape, with the dimension that carries the batch.
     live: FxHashMap<Vec<u64>, usize>,
+    /// Shapes that activations have with the batch folded into the second dimension, as instance norms do: `[1, batch·channels, …]`.
+    folded: FxHashSet<Vec<u64>>,
+    /// Lengths of the lists of indices that look-ups are given.
+    lists: FxHashSet<u64>,
     /// By operator: whether it or one around it accumulates gradients.
     accumulates: Vec<bool>,
     pub(super) current: OperatorId,
@@ -31,7 +38,8 @@ impl<'a> Environment<'a> {
             }
         }
         let accumulates = Vec::with_capacity(graph.operators.len());
-        Self { graph, batch, parameters, live: FxHashMap::default(), accumulates, current: OperatorId(0) }
+        let (live, folded, lists) = (FxHashMap::default(), FxHashSet::default(), lists(graph, batch));
+        Self { graph, batch, parameters, live, folded, lists, accumulates, current: OperatorId(0) }
     }
 
     /// Goes on to operator `id`; operators come in order.
@@ -58,6 +66,12 @@ impl<'a> Environment<'a> {
 
     /// Notes an activation.
     pub(super) fn insert(&mut self, dims: Vec<u64>, dim: usize) {
+        if let (&[first, second, ref rest @ ..], 0) = (dims.as_slice(), dim)
+            && first > 1
+            && !rest.is_empty()
+        {
+            self.folded.insert([&[1, first.saturating_mul(second)], rest].concat());
+        }
         self.live.insert(dims, dim);
     }
 
@@ -84,10 +98,28 @@ impl<'a> Environment<'a> {
                 let fits = *only == self.batch || self.phase() == Phase::Forward && self.divides(*only);
                 fits.then_some(0)
             }
+            [only] if self.lists.contains(only) => Some(0),
             [first, ..] if self.divides(*first) => Some(0),
+            _ if self.folded.contains(dims) => Some(1),
             _ => dims.iter().position(|&dim| dim == self.batch && self.batch > 1),
         }
     }
+}
+
+/// Lengths of the lists of indices, longer than a batch, that look-ups and the operators which prepare them are given.
+fn lists(graph: &ExecutionGraph, batch: u64) -> FxHashSet<u64> {
+    let mut found = FxHashSet::default();
+    for operator in &graph.operators {
+        let name = graph.names.get(operator.name);
+        let takes = operator_family(name) == Some(Family::Embedding) || is_sparse_feature(bare(name));
+        let operands = operator.operands.filter(|_| takes).and_then(|id| graph.operands.get(id.0 as usize));
+        let length = |operand: &Operand| match operand.dims() {
+            Some(&[length]) if length > batch && operand.dtype().is_some_and(DType::is_integer) => Some(length),
+            _ => None,
+        };
+        found.extend(operands.into_iter().flat_map(|operands| operands.inputs.iter().filter_map(length)));
+    }
+    found
 }
 
 fn is_float(dtype: Option<DType>) -> bool {

@@ -270,7 +270,7 @@ fn lists(environment: &Environment<'_>, operands: &Operands, from: usize) -> Vec
 }
 
 /// Operators on the jagged lists that feed lookups.
-fn is_sparse_feature(name: &str) -> bool {
+pub(super) fn is_sparse_feature(name: &str) -> bool {
     [
         "jagged",
         "permute_2D_sparse",

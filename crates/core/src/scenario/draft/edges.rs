@@ -94,6 +94,16 @@ impl Draft<'_> {
         self.edges_into(call).find(|edge| edge.kind() == DependencyKind::Program).map(|edge| edge.from)
     }
 
+    /// The device work that a call launches, as it does so itself or from the end of its wait; what was taken out among it.
+    pub fn launched_by(&self, call: Node) -> impl Iterator<Item = Node> {
+        let is_joint = |edge: &DraftEdge| self.kind_of(edge.to) == TaskKind::Joint;
+        let wait = self.edges_from(call).find(|edge| edge.kind() == DependencyKind::Program && is_joint(edge));
+        let from = std::iter::once(call).chain(wait.map(|edge| edge.to));
+        from.flat_map(|from| self.edges_from(from))
+            .filter(|edge| edge.kind() == DependencyKind::Launch)
+            .map(|edge| edge.to)
+    }
+
     /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them. What waits for `node` waits for
     /// the chain.
     pub fn put_after(&mut self, node: Node, chain: (Node, Node), lag: DurNs) {

@@ -4,7 +4,7 @@ use crate::cost::roofline::LeastTimes;
 use crate::cost::{Prediction, Provenance, Shape, Work};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::NodeId;
-use crate::units::{DurNs, Flop, total};
+use crate::units::{Bytes, DurNs, Flop, total};
 
 use super::Draft;
 
@@ -26,6 +26,19 @@ pub enum Combine {
     Batch,
     /// One after another on the same data: what one writes and the next reads stays on the chip.
     Chain,
+    /// All passes of an update: parameters, gradients and state are read once, parameters and state written once.
+    Update(Passes),
+}
+
+/// What all passes of an update read and write together, and each on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passes {
+    /// Read by one kernel that does them all.
+    pub read: Bytes,
+    /// Written by it.
+    pub written: Bytes,
+    /// Read and written by the passes as they were traced, one by one.
+    pub apart: Bytes,
 }
 
 impl Draft<'_> {
@@ -105,7 +118,17 @@ impl Combine {
         match self {
             Self::Batch => merged_work(works),
             Self::Chain => works.iter().cloned().reduce(|first, next| first.fused_with(&next)),
+            Self::Update(passes) => merged_work(works).map(|all| passes.of(all)),
         }
+    }
+}
+
+impl Passes {
+    /// The update `apart`, of the passes as they are now, by one kernel: its bytes change as theirs do.
+    fn of(self, apart: Work) -> Work {
+        let now = apart.bytes().0 as f64 / self.apart.0.max(1) as f64;
+        let bytes = |traced: Bytes| Bytes((traced.0 as f64 * now).round() as u64);
+        Work { read: bytes(self.read), written: bytes(self.written), ..apart }
     }
 }
 

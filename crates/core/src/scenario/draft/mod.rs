@@ -32,7 +32,7 @@ pub use edges::{DraftEdge, order_kind};
 pub use figures::Figure;
 pub use machine::Layout;
 pub use memory::{Recomputed, SharedStates};
-pub use merge::Combine;
+pub use merge::{Combine, Passes};
 pub use price::Price;
 pub use set::NodeSet;
 pub use structure::memory_of_added;

@@ -80,6 +80,23 @@ impl Draft<'_> {
         Some(self.graph().tasks[node].duration)
     }
 
+    /// Whether a task, or the traced one that it is listed beside, is of the modelled step: the window holds work of the steps around it
+    /// that shares the device.
+    pub fn is_in_step(&self, node: Node) -> bool {
+        self.base.iteration_tasks()[self.beside(node).index()]
+    }
+
+    /// How many of these operators are of the modelled step.
+    pub fn operators_in_step(&self, ids: impl Iterator<Item = OperatorId>) -> usize {
+        let graph = self.graph();
+        let is_inside = |&id: &OperatorId| {
+            let operator = &graph.operators[id.0 as usize];
+            let part = graph.part_of(graph.lanes[operator.lane.0 as usize].rank);
+            part.is_none_or(|part| (part.iteration_start..part.iteration_end).contains(&operator.start))
+        };
+        ids.filter(is_inside).count()
+    }
+
     /// What it has to do now, where that is known.
     pub fn work_of(&self, node: Node) -> Option<&Work> {
         match node {

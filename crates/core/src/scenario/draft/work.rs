@@ -225,7 +225,7 @@ impl Draft<'_> {
     }
 
     /// The work that a task was traced doing.
-    pub(super) fn traced_work(&self, node: NodeId) -> Option<&Work> {
+    pub(in crate::scenario) fn traced_work(&self, node: NodeId) -> Option<&Work> {
         self.class_at(self.classes_of(node).0).and_then(|class| class.work.as_deref())
     }
 

@@ -14,7 +14,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::Bytes;
 
-use super::report::{count, survey};
+use super::report::{count, in_step, survey};
 use super::swap_link::{collectives, note_waiting, untouched};
 
 /// Runs data parallel on another number of ranks.
@@ -165,7 +165,7 @@ impl ScaleRanks {
             for &node in &nodes {
                 draft.take_out(node);
             }
-            let summary = format!("{} of data-parallel ranks taken out", count(nodes.len(), "collective"));
+            let summary = format!("{} of data-parallel ranks taken out", count(in_step(draft, &nodes), "collective"));
             return StepReport { changed: nodes.len(), summary, ..StepReport::default() };
         }
         for &(node, ranks) in groups.iter().filter(|&&(_, ranks)| ranks > 1 && ranks != self.ranks) {
@@ -175,7 +175,8 @@ impl ScaleRanks {
             let shape = Shape::Collective { kind, ranks: self.ranks };
             draft.set_work_of(node, Work { shape, read: message, written: message, ..work });
         }
-        let summary = format!("{} of data-parallel ranks among {}", count(nodes.len(), "collective"), self.ranks);
+        let summary =
+            format!("{} of data-parallel ranks among {}", count(in_step(draft, &nodes), "collective"), self.ranks);
         let mut report = survey(draft, nodes, summary);
         note_waiting(draft, &mut report);
         report

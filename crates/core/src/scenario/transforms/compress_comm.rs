@@ -15,7 +15,7 @@ use crate::units::{Bytes, DurNs};
 
 use super::kernel::{self, NewKernel, Side};
 use super::overlap_comm::gate;
-use super::report::{count, survey};
+use super::report::{count, in_step, survey};
 use super::swap_link::{collectives, note_waiting, untouched};
 
 /// Sends messages in fewer bytes.
@@ -52,20 +52,23 @@ impl Transform for CompressComm {
             told.effects.extend(untouched(draft, |_| false));
             return told;
         }
-        let (mut packed, mut bare) = (0, 0);
+        let (mut packed, mut bare, mut codecs) = (0, 0, 0);
         for &node in &nodes {
             let Some((message, work)) = sent(draft, node).zip(draft.work_of(node).cloned()) else { continue };
             let fewer = |bytes: Bytes| if bytes.0 == 0 { bytes } else { Bytes(self.fewer(bytes.0)) };
             if work.lacks().is_none() {
                 let added = self.add_codec(draft, node, message);
-                packed += usize::from(added);
-                bare += usize::from(!added);
+                let counts = usize::from(draft.is_in_step(node));
+                packed += if added { counts } else { 0 };
+                bare += if added { 0 } else { counts };
+                codecs += usize::from(added);
             }
             draft.set_work_of(node, Work { read: fewer(work.read), written: fewer(work.written), ..work });
         }
-        let summary = format!("{} with fewer bytes, {packed} packed and unpacked", count(nodes.len(), "collective"));
+        let all = count(in_step(draft, &nodes), "collective");
+        let summary = format!("{all} with fewer bytes, {packed} packed and unpacked");
         let mut report = survey(draft, nodes.iter().copied(), summary);
-        report.changed += 2 * packed;
+        report.changed += 2 * codecs;
         if packed > 0 {
             report.say(Effect::assumption(STREAMING));
         }

@@ -86,7 +86,7 @@ fn list_kept(draft: &Draft<'_>, kernels: impl Iterator<Item = Node>, why: &str, 
 /// How many convolutions each algorithm computes now.
 fn summary(draft: &Draft<'_>, convolutions: &[Convolution]) -> String {
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
-    for it in convolutions {
+    for it in convolutions.iter().filter(|it| draft.is_in_step(it.kernel)) {
         let times = placed(draft, it.kernel).and_then(|(work, device)| chosen_times(work, device));
         *by_name.entry(times.map_or("the library's choice", |times| times.algorithm.name())).or_default() += 1;
     }

@@ -64,11 +64,11 @@ impl Transform for CudaGraph {
             let host = lanes.get(lane).map(Vec::as_slice).unwrap_or_default();
             let (captured, host) = capture(draft, launches, host);
             report.changed += captured + host;
-            kernels += captured;
+            kernels += if *step { captured } else { 0 };
             graphs += usize::from(*step);
         }
         report.say(Effect::assumed("all of the host's time between launches can be captured", DOUBT));
-        report.summary = format!("{} in {}", count(kernels, "kernel"), count(groups.len(), "graph"));
+        report.summary = format!("{} in {}", count(kernels, "kernel"), count(graphs, "graph"));
         if graphs > 1 {
             report.say(Effect::note(format!("{graphs} graphs per step: host waits and threads part them")));
         }

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cost::Family;
+use crate::cost::{Family, Work};
 use crate::graph::{LaneId, Phase, TaskKind};
+use crate::memory::parameters::updated_bytes;
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Combine, Draft, Node, NodeSet};
+use crate::scenario::draft::{Combine, Draft, Node, NodeSet, Passes};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
+use crate::units::Bytes;
 
 use super::remove::host_of;
-use super::report::count;
+use super::report::{Kept, count, in_step};
 
 /// Chains of neighbouring element-wise kernels become one kernel each.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +24,7 @@ struct Fuse {
     selector: Selector,
 }
 
-/// The updates of all parameters become one launch per kind of kernel.
+/// The updates of all parameters, in one pass or several, become one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FuseOptimizer;
 
@@ -39,7 +41,7 @@ pub(super) const EDIT: Grammar = Grammar {
 
 pub(super) const OPTIMIZER: Grammar = Grammar {
     name: "fuse-optimizer",
-    help: "per-parameter updates become one multi-tensor launch per kind",
+    help: "the optimizer's updates become one launch that goes over parameters, gradients and state once",
     example: "fuse-optimizer",
     forms: &[Form { arguments: &[], build: |_| Some(Arc::new(FuseOptimizer)) }],
     knobs: &[],
@@ -57,9 +59,11 @@ impl Transform for Fuse {
         if chains.is_empty() {
             return StepReport::nothing(format!("no two neighbouring element-wise kernels match {}", self.selector));
         }
-        let kernels = chains.iter().map(Vec::len).sum();
-        let host = merge_all(draft, &chains, Combine::Chain);
-        let summary = format!("{} → {}, {host} host tasks gone", count(kernels, "kernel"), chains.len());
+        let kernels: usize = chains.iter().map(Vec::len).sum();
+        let chains: Vec<Group> = chains.into_iter().map(|nodes| Group { nodes, combine: Combine::Chain }).collect();
+        let host = merge_all(draft, &chains);
+        let (apart, fused) = per_step(draft, &chains);
+        let summary = format!("{} → {fused}, {host} host tasks gone", count(apart, "kernel"));
         let effects = vec![Effect::assumption(SAME_DATA)];
         StepReport { changed: kernels + host, summary, effects, ..StepReport::default() }
     }
@@ -96,41 +100,114 @@ fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
 impl Transform for FuseOptimizer {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let groups = updates(draft);
-        if groups.is_empty() {
-            return StepReport::nothing("no two updates of one kind: they are fused already, or none was traced");
-        }
-        let kernels = groups.iter().map(Vec::len).sum();
-        let host = merge_all(draft, &groups, Combine::Batch);
-        let summary = format!("{} → {}, {host} host tasks gone", count(kernels, "update"), groups.len());
-        StepReport { changed: kernels + host, summary, ..StepReport::default() }
+        let mut report = if groups.is_empty() {
+            StepReport::nothing("no two updates of known sizes: they are fused already, or none was traced")
+        } else {
+            let kernels = groups.iter().map(|group| group.nodes.len()).sum::<usize>();
+            let (apart, fused) = per_step(draft, &groups);
+            let host = merge_all(draft, &groups);
+            let summary = format!("{} → {fused}, {host} host tasks gone", count(apart, "update"));
+            StepReport { changed: kernels + host, summary, ..StepReport::default() }
+        };
+        without_sizes(draft).list(&mut report, UNSIZED);
+        report
     }
 }
 
-/// Update kernels (or host computations) of one name, lane and step; two or more of each.
-fn updates(draft: &Draft<'_>) -> Vec<Vec<Node>> {
+/// Kernels that become one, and how their work adds up.
+struct Group {
+    nodes: Vec<Node>,
+    combine: Combine,
+}
+
+/// Kernels (or host computations) of the optimizer that one can do, two or more of each, by lane and step: all passes over the parameters
+/// where it is known how large those are, else those of one name; what only clears gradients or moves data by name.
+fn updates(draft: &Draft<'_>) -> Vec<Group> {
     let within = draft.base().iteration_tasks();
-    let mut groups: BTreeMap<(LaneId, bool, &str), Vec<Node>> = BTreeMap::new();
+    let mut passes: BTreeMap<(LaneId, bool), Vec<Node>> = BTreeMap::new();
+    let mut named: Vec<Vec<Node>> = Vec::new();
     let computes = |node: Node| matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute);
     let is_update =
         |node: Node| computes(node) && draft.phase_of(node) == Some(Phase::Optimizer) && draft.work_of(node).is_some();
     for (lane, nodes) in draft.in_order(is_update) {
-        for node in nodes {
-            let key = (lane, within[draft.beside(node).index()], draft.name_of(node));
-            groups.entry(key).or_default().push(node);
+        let (updates, others): (Vec<Node>, Vec<Node>) =
+            nodes.into_iter().partition(|&node| draft.family_of(node) == Some(Family::Optimizer));
+        for node in updates {
+            passes.entry((lane, within[draft.beside(node).index()])).or_default().push(node);
+        }
+        named.extend(by_name(draft, others));
+    }
+    let mut groups = Vec::new();
+    for ((lane, _), nodes) in passes {
+        match update(draft, lane, &nodes) {
+            Some(combine) => groups.push(Group { nodes, combine }),
+            None => named.extend(by_name(draft, nodes)),
         }
     }
-    groups.into_values().filter(|group| group.len() > 1).collect()
+    groups.extend(named.into_iter().map(|nodes| Group { nodes, combine: Combine::Batch }));
+    groups.retain(|group| group.nodes.len() > 1);
+    groups
 }
 
-/// Lets one task do the work of each group; how many host tasks went with the others.
-fn merge_all(draft: &mut Draft<'_>, groups: &[Vec<Node>], combine: Combine) -> usize {
-    for group in groups {
-        draft.merge_nodes(group, combine);
+/// Kernels of one lane by step and name.
+fn by_name(draft: &Draft<'_>, nodes: Vec<Node>) -> impl Iterator<Item = Vec<Node>> {
+    let within = draft.base().iteration_tasks();
+    let mut groups: BTreeMap<(bool, String), Vec<Node>> = BTreeMap::new();
+    for node in nodes {
+        let key = (within[draft.beside(node).index()], draft.name_of(node).to_owned());
+        groups.entry(key).or_default().push(node);
     }
-    let others: Vec<Node> = groups.iter().flat_map(|group| &group[1..]).copied().collect();
+    groups.into_values()
+}
+
+/// How one kernel does all passes of an update on a lane: it reads parameters, gradients and state and writes parameters and state back.
+/// `None` where their sizes are not known, or the passes move no more than that.
+fn update(draft: &Draft<'_>, lane: LaneId, nodes: &[Node]) -> Option<Combine> {
+    let part = draft.graph().ranks.get(draft.rank_of(lane))?;
+    let (parameters, state) = updated_bytes(draft.graph(), part)?;
+    let bytes = |&node: &Node| match node {
+        Node::Traced(node) => draft.traced_work(node).map(Work::bytes),
+        Node::Added(_) => draft.work_of(node).map(Work::bytes),
+    };
+    let apart: Bytes = nodes.iter().filter_map(bytes).sum();
+    let written = Bytes(parameters.saturating_add(state));
+    let read = written + Bytes(parameters);
+    (read + written < apart).then_some(Combine::Update(Passes { read, written, apart }))
+}
+
+/// How many kernels of a step become one each, and how many those are.
+fn per_step(draft: &Draft<'_>, groups: &[Group]) -> (usize, usize) {
+    let nodes: Vec<Node> = groups.iter().flat_map(|group| &group.nodes).copied().collect();
+    let firsts: Vec<Node> = groups.iter().map(|group| group.nodes[0]).collect();
+    (in_step(draft, &nodes), in_step(draft, &firsts))
+}
+
+/// Lets one task do the work of each group; how many host tasks of a step went with the others.
+fn merge_all(draft: &mut Draft<'_>, groups: &[Group]) -> usize {
+    for group in groups {
+        draft.merge_nodes(&group.nodes, group.combine);
+    }
+    let others: Vec<Node> = groups.iter().flat_map(|group| &group.nodes[1..]).copied().collect();
     let host = host_of(draft, &others);
     for &node in &host {
         draft.take_out(node);
     }
-    host.len()
+    in_step(draft, &host)
+}
+
+/// Why an update keeps its time.
+const UNSIZED: &str = "an update of tensors whose sizes were not recorded: time kept";
+
+/// Kernels of the optimizer that update tensors of which no sizes were recorded.
+fn without_sizes<'d>(draft: &'d Draft<'_>) -> Kept<'d> {
+    let mut kept = Kept::default();
+    let is_update = |&node: &Node| {
+        draft.kind_of(node) == TaskKind::Kernel
+            && draft.family_of(node) == Some(Family::Optimizer)
+            && draft.work_of(node).is_none()
+    };
+    for node in draft.nodes().filter(is_update) {
+        kept.add(draft, node, draft.price_of(node).duration);
+    }
+    kept
 }

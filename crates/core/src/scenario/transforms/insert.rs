@@ -14,7 +14,7 @@ use crate::units::DurNs;
 
 use super::insert_operator;
 use super::kernel::{self, NewKernel, Side};
-use super::report::{SHARED, count};
+use super::report::{SHARED, count, in_step};
 use super::stream::Streams;
 
 /// Adds a kernel after each selected one, launched right after it: on its stream, or on another where it waits for it.
@@ -83,7 +83,7 @@ impl Transform for InsertKernel {
             }
         }
         let on = self.stream.map(|stream| format!(" on stream {stream}")).unwrap_or_default();
-        let summary = format!("{} of {} inserted{on}", count(places.len(), "kernel"), self.duration);
+        let summary = format!("{} of {} inserted{on}", count(in_step(draft, &places), "kernel"), self.duration);
         let mut report = StepReport { changed: places.len(), summary, ..StepReport::default() };
         if self.stream.is_some() {
             report.say(Effect::assumption(SHARED));

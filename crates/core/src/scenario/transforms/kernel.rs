@@ -1,9 +1,10 @@
 //! Added device work with its launch: beside a piece of device work that is there, called right after (or before) its call.
+//! Beside a kernel of a captured graph it is one more kernel of that graph, which is launched as a whole.
 
 use std::sync::Arc;
 
 use crate::cost::{Prediction, Work};
-use crate::graph::{Dependency, DependencyKind, LaneId, OperatorId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, LaneId, OperatorId, TaskKind, launches_graph};
 use crate::scenario::draft::{Added, Draft, Node, Source};
 use crate::units::{Bytes, DurNs};
 
@@ -31,7 +32,7 @@ pub(super) enum Side {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
     pub(super) kernel: Node,
-    /// Its call; `None` where the neighbour's was not recorded.
+    /// Its own call; `None` where the neighbour's was not recorded, or launches a graph, of which the kernel is a part then.
     pub(super) call: Option<Node>,
 }
 
@@ -43,11 +44,9 @@ pub(super) fn place(draft: &mut Draft<'_>, node: Node, side: Side, new: NewKerne
     placed
 }
 
-/// Adds `new` on `lane`, outside its order, with a call like that of `node` next to it.
+/// Adds `new` on `lane`, outside its order, with a call like that of `node` next to it, or by the launch of its graph.
 pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId, new: NewKernel) -> Placed {
     let launch = draft.edges_into(node).find(|edge| edge.kind() == DependencyKind::Launch);
-    let at_once = Dependency::on_end(DependencyKind::Launch, DurNs::ZERO);
-    let launch = launch.map_or(at_once, |edge| edge.dependency);
     let after = draft.beside(node);
     let NewKernel { name, operator, work, prediction, source, caller } = new;
     let (kind, bytes, members) = (TaskKind::Kernel, Bytes(0), Vec::new());
@@ -56,6 +55,14 @@ pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId
     let added = Added { name, kind, lane, operator, bytes, work, price, members, source, caller, after };
     let kernel = Node::Added(draft.add(added));
     let call = draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime && !draft.is_gone(call));
+    if let (Some(launch), Some(call)) = (launch, call)
+        && launches_graph(draft.name_of(call))
+    {
+        draft.connect(launch.from, kernel, launch.dependency);
+        return Placed { kernel, call: None };
+    }
+    let at_once = Dependency::on_end(DependencyKind::Launch, DurNs::ZERO);
+    let launch = launch.map_or(at_once, |edge| edge.dependency);
     let again = call.map(|call| {
         // It takes what that call takes at any moment, so that edits of host time mean both in any order.
         let (again, operator) = (draft.copy_call(call), draft.operator_of(call));

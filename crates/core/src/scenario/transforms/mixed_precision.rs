@@ -18,7 +18,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use super::argument_changes::ArgumentChanges;
 use super::cast::Casts;
 use super::kernel::Side;
-use super::products::{Product, products};
+use super::products::{Product, WeightGradient, products, weight_gradients};
 use super::report::{count, survey};
 
 /// Computes in a 16-bit float where autocast would.
@@ -73,7 +73,8 @@ impl Transform for MixedPrecision {
         if changes.operators().len() == 0 {
             return StepReport::nothing("no 32-bit operator with recorded types to change");
         }
-        let summary = format!("{} in {}", count(changes.operators().len(), "operator"), self.dtype.name());
+        let summary =
+            format!("{} in {}", count(draft.operators_in_step(changes.operators()), "operator"), self.dtype.name());
         let changed = changes.flags(draft);
         let products = products(draft, |_, operator| changed[operator.0 as usize]);
         let cast_points = cast_points(draft, &changed);
@@ -162,22 +163,27 @@ fn activation(draft: &Draft<'_>, operator: OperatorId) -> Option<u16> {
 }
 
 impl MixedPrecision {
-    /// Before every forward product its weight becomes 16 bits wide; after every backward one the gradient 32 again.
+    /// Before every forward product its weight becomes 16 bits wide; after the backward one that computes the weight's gradient that
+    /// is 32 bits wide again. Gradients of activations stay in 16.
     /// How many casts that are, and for how many products the weight is not known.
     fn cast_weights(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
         let (mut casts, mut missing) = (0, 0);
         let mut narrowing = Casts::named(&format!("cast weight to {}", self.dtype.name()));
         let mut widening = Casts::named("cast gradient to fp32");
         draft.reserve(2 * products.len(), 6 * products.len());
-        for product in products {
+        for product in products.iter().filter(|product| product.is_forward) {
             let Some(argument) = product.weight else {
                 missing += 1;
                 continue;
             };
-            let (kernel, cast) = (product.kernel, self.cast(product.operator, argument, product.is_forward));
-            let (of, side) =
-                if product.is_forward { (&mut narrowing, Side::Before) } else { (&mut widening, Side::After) };
-            casts += usize::from(of.add(draft, (kernel, side), cast));
+            let cast = self.cast(product.operator, argument, true);
+            let is_added = narrowing.add(draft, (product.kernel, Side::Before), cast);
+            casts += usize::from(is_added && draft.is_in_step(product.kernel));
+        }
+        for WeightGradient { kernel, weight: (operator, argument) } in weight_gradients(draft, products) {
+            let cast = self.cast(operator, argument, false);
+            let is_added = widening.add(draft, (kernel, Side::After), cast);
+            casts += usize::from(is_added && draft.is_in_step(kernel));
         }
         (casts, missing)
     }
@@ -196,7 +202,7 @@ impl MixedPrecision {
         let mut cast = |cast_point: &CastPoint| {
             let of = if cast_point.narrows { &mut narrowing } else { &mut widening };
             let cast = self.cast(cast_point.operator, cast_point.argument, cast_point.narrows);
-            of.add(draft, (cast_point.kernel, Side::Before), cast)
+            of.add(draft, (cast_point.kernel, Side::Before), cast) && draft.is_in_step(cast_point.kernel)
         };
         cast_points.iter().filter(|cast_point| cast(cast_point)).count()
     }

@@ -111,7 +111,7 @@ impl<'d, 'b> Setting<'d, 'b> {
     fn write(mut self, how: &str) -> StepReport {
         let (base, graph) = (self.draft.base(), self.draft.graph());
         let spans = base.overheads().0;
-        let (mut changed, mut before, mut after) = (0, DurNs::ZERO, DurNs::ZERO);
+        let (mut changed, mut tasks, mut before, mut after) = (0, 0, DurNs::ZERO, DurNs::ZERO);
         let is_own = self.is_own;
         let takes_part = |stretch: &OverheadSpan| stretch.is_overhead && !(is_own && stretch.is_outlier);
         let ranks = if is_own { Vec::new() } else { ranks(graph, spans) };
@@ -129,11 +129,13 @@ impl<'d, 'b> Setting<'d, 'b> {
             }
             let set = self.share(&nodes, traced, time);
             changed += set.0;
-            before += set.1;
-            after += set.2;
+            if nodes.first().is_some_and(|&node| self.draft.is_in_step(node.into())) {
+                (tasks, before, after) = (tasks + set.0, before + set.1, after + set.2);
+            }
         }
-        changed += if self.is_own { 0 } else { self.placed() };
-        let summary = format!("{} {how}: {before} → {after} of host time", count(changed, "host task"));
+        let placed = if self.is_own { 0 } else { self.placed() };
+        changed += placed;
+        let summary = format!("{} {how}: {before} → {after} of host time", count(tasks + placed, "host task"));
         let mut report = StepReport { changed, summary, ..StepReport::default() };
         self.pooled.list_assumed(&mut report, "not in the database: the mean over its other operators");
         self.missing.list(&mut report, "the database has none of its kind: measured time kept");

@@ -13,7 +13,7 @@ use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
-use super::report::{SHARED, count};
+use super::report::{SHARED, count, in_step};
 
 /// Moves the selected device work to another stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,14 +51,19 @@ impl Transform for Parallelize {
         let until: Option<NodeSet> = self.until.as_ref().map(|until| until.select_all(draft).into_iter().collect());
         let users = Users::of(draft, &chosen, until);
         let branches = branches(draft, &chosen, &users);
-        let moved: usize = branches.iter().map(|branch| branch.nodes.len()).sum();
+        let moved: Vec<Node> = branches.iter().flat_map(|branch| &branch.nodes).copied().collect();
+        let runs: Vec<Node> = branches.iter().filter_map(|branch| branch.nodes.first().copied()).collect();
         let mut lanes: BTreeMap<LaneId, LaneId> = BTreeMap::new();
         for branch in &branches {
             let lane = *lanes.entry(branch.stream).or_insert_with(|| new_stream(draft, branch.stream));
             fork(draft, branch, lane);
         }
-        let summary = format!("{} in {} beside the rest", count(moved, "task"), count(branches.len(), "run"));
-        let mut report = StepReport { changed: moved, summary, ..StepReport::default() };
+        let summary = format!(
+            "{} in {} beside the rest",
+            count(in_step(draft, &moved), "task"),
+            count(in_step(draft, &runs), "run")
+        );
+        let mut report = StepReport { changed: moved.len(), summary, ..StepReport::default() };
         if self.until.is_none() && !users.is_recorded() {
             let why = "no tensors recorded: taken as needed by nothing until the next phase or step";
             report.say(Effect::assumption(why));

@@ -1,10 +1,12 @@
 //! Products and convolutions with a weight, as edits of precision look for them.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
-use crate::cost::Family;
-use crate::cost::operators::bare;
-use crate::graph::{Operands, OperatorId, Phase, TaskKind};
+use crate::cost::operators::{bare, operator_family};
+use crate::cost::{Family, Shape};
+use crate::graph::{ConvArguments, Operands, OperatorId, Phase, TaskKind, asked_gradients};
 use crate::memory::parameters::weight_place;
 use crate::scenario::draft::{Draft, Node};
 
@@ -45,4 +47,66 @@ pub(super) fn products(draft: &Draft<'_>, chosen: impl Fn(Node, OperatorId) -> b
         draft.added_nodes().filter_map(|kernel| Some(Product { kernel, ..*of.get(&draft.repeated(kernel)?)? }));
     products.extend(repeated);
     products
+}
+
+/// A backward product or convolution that computes the gradient of a weight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WeightGradient {
+    /// Its kernel.
+    pub(super) kernel: Node,
+    /// The operator among whose arguments the weight stands, and where.
+    pub(super) weight: (OperatorId, u16),
+}
+
+/// Those of `products` that compute gradients of weights: all other backward ones compute gradients of activations.
+pub(super) fn weight_gradients(draft: &Draft<'_>, products: &[Product]) -> Vec<WeightGradient> {
+    let weight = |product: &Product| Some((product.operator, product.weight?));
+    let weights: BTreeMap<OperatorId, u16> = products.iter().filter(|it| it.is_forward).filter_map(weight).collect();
+    let backward = products.iter().filter(|it| !it.is_forward);
+    let found: Vec<(Product, (OperatorId, u16))> =
+        backward.filter_map(|it| Some((*it, weight_of(draft, it, &weights)?))).collect();
+    // Where the gradient of the activation is as large, the weight's comes after it.
+    let last: BTreeMap<(OperatorId, u16), OperatorId> =
+        found.iter().map(|(it, weight)| (*weight, it.operator)).collect();
+    let is_last = |(it, weight): &(Product, (OperatorId, u16))| last.get(weight) == Some(&it.operator);
+    found.into_iter().filter(is_last).map(|(it, weight)| WeightGradient { kernel: it.kernel, weight }).collect()
+}
+
+/// The weight whose gradient a backward product computes, where it computes one.
+fn weight_of(draft: &Draft<'_>, product: &Product, weights: &BTreeMap<OperatorId, u16>) -> Option<(OperatorId, u16)> {
+    let operators = &draft.graph().operators;
+    let around = || std::iter::successors(Some(product.operator), |id| operators[id.0 as usize].parent);
+    // Of Winograd's algorithm the kernel is a matrix product.
+    let name = draft.graph().names.get(operators[product.operator.0 as usize].name);
+    if operator_family(name) == Some(Family::Conv) {
+        return convolution_weight(draft, around());
+    }
+    let Some(&Shape::Gemm { batch: 1, m, n, .. }) = draft.work_of(product.kernel).map(|work| &work.shape) else {
+        return None;
+    };
+    let is_it = |&(id, place): &(OperatorId, u16)| {
+        let dims = draft.operands(id).and_then(|operands| operands.dims(place.into()));
+        matches!(dims, Some(&[rows, columns]) if (rows, columns) == (m, n) || (columns, rows) == (m, n))
+    };
+    let forward = operators[product.operator.0 as usize].forward?;
+    let below = weights.range(forward..operators[forward.0 as usize].subtree_end).map(|(&id, &place)| (id, place));
+    let above = std::iter::successors(operators[forward.0 as usize].parent, |id| operators[id.0 as usize].parent);
+    below.chain(above.filter_map(|id| Some((id, *weights.get(&id)?)))).find(is_it)
+}
+
+/// The weight among the arguments of the backward convolution that is innermost of `around`, unless it computes only the gradient of
+/// its input.
+fn convolution_weight(draft: &Draft<'_>, around: impl Iterator<Item = OperatorId>) -> Option<(OperatorId, u16)> {
+    for id in around {
+        let name = bare(draft.graph().names.get(draft.graph().operators[id.0 as usize].name));
+        let Some(operands) = draft.operands(id) else { continue };
+        if name.contains("backward_input") || !asked_gradients(operands).1 {
+            return None;
+        }
+        let place = ConvArguments::of(name).filter(|it| it.output.is_some()).map(|it| it.weight);
+        if let Some(place) = place.filter(|&place| operands.dims(place).is_some_and(|dims| dims.len() > 1)) {
+            return Some((id, place as u16));
+        }
+    }
+    None
 }

@@ -10,7 +10,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
 
-use super::report::count;
+use super::report::{count, in_step};
 
 /// Takes the selected tasks out. Where all device work of an operator goes, its host time and launches go too.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,26 +36,30 @@ impl Transform for Remove {
         if all.is_empty() {
             return StepReport::nothing(format!("nothing matches {}", self.selector));
         }
-        let device = all.iter().filter(|&&node| draft.kind_of(node).is_device()).count();
+        let device: Vec<Node> = all.iter().copied().filter(|&node| draft.kind_of(node).is_device()).collect();
         for &node in &all {
             draft.take_out(node);
         }
-        let orphans = if device == 0 { Vec::new() } else { host_of(draft, &all) };
+        let orphans = if device.is_empty() { Vec::new() } else { host_of(draft, &all) };
         for &node in &orphans {
             draft.take_out(node);
         }
         let changed = all.len() + orphans.len();
-        let summary = format!("{} out, {device} of them on the device", count(changed, "task"));
+        let tasks = in_step(draft, &all) + in_step(draft, &orphans);
+        let summary = format!("{} out, {} of them on the device", count(tasks, "task"), in_step(draft, &device));
         StepReport { changed, summary, ..StepReport::default() }
     }
 }
 
 /// Launches of removed device work, and host time of the operators that have no device work left for it.
 pub(super) fn host_of(draft: &Draft<'_>, removed: &[Node]) -> Vec<Node> {
-    let mut all = NodeSet::default();
+    let mut calls = NodeSet::default();
     for &node in removed.iter().filter(|&&node| draft.kind_of(node).is_device()) {
-        all.extend(draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
+        calls.extend(draft.own_call_of(node).filter(|&call| draft.kind_of(call) == TaskKind::Runtime));
     }
+    // A graph is launched as long as any of its kernels is left.
+    let mut all = NodeSet::default();
+    all.extend(calls.iter().filter(|&call| draft.launched_by(call).all(|work| draft.is_gone(work))));
     let graph = draft.graph();
     let own: NodeSet = removed.iter().copied().collect();
     let mut of_operator = vec![Count::default(); graph.operators.len()];

@@ -18,7 +18,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::remove::host_of;
-use super::report::{count, survey};
+use super::report::{count, in_step, survey};
 
 /// Lets the selected operators compute another one on the same arguments, each by its longest kernel alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,9 +74,13 @@ impl Transform for Replace {
         for node in host_of(draft, &gone) {
             draft.take_out(node);
         }
-        let mut summary = format!("{} compute {}", count(kept.len(), "kernel"), self.operator);
+        let mut summary = format!("{} compute {}", count(in_step(draft, &kept), "kernel"), self.operator);
         if !gone.is_empty() {
-            let _ = write!(summary, ", {} that did the rest of their operators out", count(gone.len(), "kernel"));
+            let _ = write!(
+                summary,
+                ", {} that did the rest of their operators out",
+                count(in_step(draft, &gone), "kernel")
+            );
         }
         let mut report = survey(draft, kept, summary);
         report.changed += gone.len();

@@ -118,6 +118,11 @@ impl Named {
     }
 }
 
+/// How many of `nodes` are of the modelled step: what edits say of their work is said of one step, whatever the window holds besides.
+pub(super) fn in_step<N: Into<Node> + Copy>(draft: &Draft<'_>, nodes: &[N]) -> usize {
+    nodes.iter().filter(|&&node| draft.is_in_step(node.into())).count()
+}
+
 /// A name that fits a line.
 pub(super) fn brief(name: &str) -> String {
     const LONGEST: usize = 60;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Family, Prediction, Provenance, Route, Shape, Work};
+use crate::cost::{CollectiveKind, Family, Prediction, Provenance, Route, Shape, Work};
 use crate::graph::{CopyStep, NodeId, Operands, OperatorId, Phase, Task, TaskKind, batch_size};
 use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
@@ -16,7 +16,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::prefetch_input::loads;
-use super::report::{Kept, UNMODELLED, count, survey};
+use super::report::{Kept, UNMODELLED, count, in_step, survey};
 
 /// Changes the number of samples per iteration and rank. Host time and gradients' collectives stay.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,8 +82,8 @@ impl Transform for ResizeBatch {
         let carrying = carrying(base, &plan.rows);
         let moved = resize_transfers(draft, &carrying, [old, now, self.batch]);
         let nodes = base.graph().tasks.node_indices().filter(|&node| base.family(node).is_some());
-        let summary =
-            format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(plan.rows.len(), "operator"));
+        let operators = draft.operators_in_step(plan.rows.iter().map(|&(id, _)| id));
+        let summary = format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(operators, "operator"));
         let mut report = survey(draft, nodes, summary);
         report.is_met = now == self.batch;
         unknown(draft, &carrying, &mut report);
@@ -200,8 +200,10 @@ fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], [old, now, new]: [
         let Some(work) = base.work(node) else { continue };
         let grows = match (&work.shape, task.kind) {
             (Shape::Copy { route: Route::HostToDevice, .. }, _) => task.bytes.0 >= old,
-            (Shape::Copy { .. }, TaskKind::Memcpy | TaskKind::Memset) => on_batch,
-            (Shape::Collective { kind, .. }, _) => *kind == crate::cost::CollectiveKind::AllToAll,
+            (Shape::Collective { kind: CollectiveKind::AllToAll, .. }, _) => true,
+            // All-reduces of activations; gradients are as large as parameters.
+            (Shape::Copy { .. }, TaskKind::Memcpy | TaskKind::Memset)
+            | (Shape::Collective { kind: CollectiveKind::AllReduce, .. }, _) => on_batch,
             _ => false,
         };
         if grows {
@@ -211,11 +213,11 @@ fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], [old, now, new]: [
             resized.push((node, own.map_or_else(|| scaled(work, ratio(old)), |own| scaled(own, ratio(now)))));
         }
     }
-    let count = resized.len();
+    let nodes: Vec<NodeId> = resized.iter().map(|&(node, _)| node).collect();
     for (node, work) in resized {
         draft.set_work(node, work);
     }
-    count
+    in_step(draft, &nodes)
 }
 
 fn scaled(work: &Work, ratio: f64) -> Work {

@@ -69,7 +69,12 @@ impl Transform for ResizeOp {
             return StepReport::already("the size is what it was");
         }
         let changed: Vec<OperatorId> = changes.operators().collect();
-        let summary = format!("{}: {} → {}", count(changed.len(), "operator"), self.old, self.new);
+        let summary = format!(
+            "{}: {} → {}",
+            count(draft.operators_in_step(changed.iter().copied()), "operator"),
+            self.old,
+            self.new
+        );
         changes.set(draft);
         chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);

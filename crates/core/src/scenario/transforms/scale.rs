@@ -9,7 +9,7 @@ use crate::scenario::selector::Selector;
 use crate::scenario::text::short;
 use crate::scenario::transform::{StepReport, Transform};
 
-use super::report::count;
+use super::report::{count, in_step};
 
 /// Multiplies the duration of the selected tasks.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ impl Transform for Scale {
         for &node in &chosen {
             draft.stretch(node, self.factor);
         }
-        let summary = format!("{} ×{}", count(chosen.len(), "task"), short(self.factor));
+        let summary = format!("{} ×{}", count(in_step(draft, &chosen), "task"), short(self.factor));
         StepReport { changed: chosen.len(), summary, ..StepReport::default() }
     }
 }

@@ -12,7 +12,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
-use super::report::{count, survey};
+use super::report::{count, in_step, survey};
 use super::swap_link::note_waiting;
 
 /// Runs kernels and copies on another device, and collectives over its link where that is known.
@@ -75,10 +75,11 @@ impl SwapGpu {
         draft.choose_units();
         let (collectives, kernels): (Vec<_>, Vec<_>) =
             works.into_iter().partition(|&node| matches!(graph.tasks[node].kind, TaskKind::Collective(_)));
-        let added = draft.added().iter().filter(|added| added.kind.is_device()).count();
-        let summary = format!("{} on {}", count(kernels.len() + added, "task"), device.name);
+        let added: Vec<Node> = draft.added_nodes().filter(|&node| draft.kind_of(node).is_device()).collect();
+        let tasks = in_step(draft, &kernels) + in_step(draft, &added);
+        let summary = format!("{} on {}", count(tasks, "task"), device.name);
         let mut report = survey(draft, kernels.iter().copied(), summary);
-        report.changed += added;
+        report.changed += added.len();
         report.changed += self.scale_host(draft);
         if report.changed > 0 && (self.host - 1.0).abs() < f64::EPSILON && has_host(draft) {
             report.say(Effect::assumption(SAME_HOST));

@@ -14,7 +14,7 @@ use crate::scenario::roles::Role;
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
-use super::report::{count, survey};
+use super::report::{count, in_step, survey};
 
 /// Runs collectives over another interconnect.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ impl Transform for SwapLink {
         if collectives.is_empty() {
             return StepReport::nothing("no collectives");
         }
-        let summary = format!("{} over {}", count(collectives.len(), "collective"), link.name);
+        let summary = format!("{} over {}", count(in_step(draft, &collectives), "collective"), link.name);
         let spans = |&node: &Node| {
             let shape = draft.work_of(node).map(|work| &work.shape);
             matches!(shape, Some(Shape::Collective { ranks, .. }) if *ranks > draft.layout().devices.unwrap_or(COMMON_NODE))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind};
+use crate::graph::{Dependency, DependencyKind, NodeId, Phase, TaskKind, launches_graph};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, Recomputed, order_kind};
 use crate::scenario::effect::Effect;
@@ -166,11 +166,14 @@ fn recompute(draft: &mut Draft<'_>, segment: &Segment, at: Node) -> usize {
     let gap = draft.stream_gap(at);
     let again = chain(draft, &segment.work, at, beside, gap);
     let copy_of: FxHashMap<Node, Node> = segment.host.iter().copied().zip(copied.iter().copied()).collect();
+    let beside_launch = draft.edges_into(at).find(|edge| edge.kind() == DependencyKind::Launch);
     for (&work, &copy) in segment.work.iter().zip(&again) {
         let launch = draft.edges_into(work).find(|edge| edge.kind() == DependencyKind::Launch);
         let (Some(launch), Some(call)) = (launch, draft.own_call_of(work)) else { continue };
         if let Some(&from) = copy_of.get(&call) {
             draft.connect(from, copy, launch.dependency);
+        } else if let Some(launch) = beside_launch.filter(|_| launches_graph(draft.name_of(call))) {
+            draft.connect(launch.from, copy, launch.dependency);
         }
     }
     copied.len() + again.len()

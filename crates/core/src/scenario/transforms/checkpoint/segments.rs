@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{ExecutionGraph, LaneId, OperatorId, Phase, TaskKind};
+use crate::graph::{ExecutionGraph, LaneId, OperatorId, Phase, TaskKind, launches_graph};
 use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::units::TimeNs;
 
@@ -223,7 +223,9 @@ impl Order {
     fn host_of(&self, draft: &Draft<'_>, chosen: &NodeSet, work: &[Node], begins: TimeNs) -> Vec<Node> {
         let call =
             |node: Node| if draft.kind_of(node) == TaskKind::Compute { Some(node) } else { draft.own_call_of(node) };
-        let calls = work.iter().filter_map(|&node| call(node).filter(|&call| is_on_host(draft, call)));
+        // The launch of a captured graph has launched what runs again, too.
+        let runs_again = |call: &Node| is_on_host(draft, *call) && !launches_graph(draft.name_of(*call));
+        let calls = work.iter().filter_map(|&node| call(node).filter(runs_again));
         let mut calls: Vec<Node> = calls.collect();
         calls.sort_unstable();
         let places = || calls.iter().filter_map(|&call| self.place(call));

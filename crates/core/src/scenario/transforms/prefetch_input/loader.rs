@@ -42,8 +42,9 @@ pub(super) fn fetch_ahead(draft: &mut Draft<'_>, rank: usize) -> (usize, DurNs) 
         }
     }
     for (loading, users) in all.iter().zip(users) {
-        count += loading.nodes.len();
-        time += loading.nodes.iter().map(|&node| draft.price_of(node).duration).sum();
+        let own = loading.nodes.iter().filter(|_| loading.step == CopyStep::Chosen);
+        count += own.clone().count();
+        time += own.map(|&node| draft.price_of(node).duration).sum();
         // The same loading of the step before fetched what is used here.
         let place = place(&all, loading);
         let earlier = all.iter().filter(|it| is_next(it.step, loading.step)).nth(place);

@@ -46,18 +46,20 @@ impl Transform for PrefetchInput {
             let why = format!("no loading, and no copies of {SMALLEST} or more to the device on a stream with kernels");
             return StepReport::nothing(why);
         }
-        let (mut changed, mut time, mut waits) = (0, DurNs::ZERO, 0);
+        let (mut changed, mut copied, mut time, mut waits) = (0, 0, DurNs::ZERO, 0);
         let within = draft.base().iteration_tasks();
         for (rank, nodes) in &copies {
             let ahead = nodes.iter().filter(|&&node| within[draft.beside(node).index()]);
             let batch = ahead.map(|&node| draft.bytes_of(node)).sum();
             draft.hold(*rank, batch);
+            let ahead: Vec<Node> = nodes.iter().copied().filter(|&node| draft.is_in_step(node)).collect();
             changed += nodes.len();
-            time += nodes.iter().map(|&node| draft.price_of(node).duration).sum();
+            copied += ahead.len();
+            time += ahead.iter().map(|&node| draft.price_of(node).duration).sum();
             waits += move_copies(draft, *rank, nodes);
         }
         let copied = (changed > 0)
-            .then(|| format!("{changed} copies, {time}, on a stream of their own; {waits} host waits gone"));
+            .then(|| format!("{copied} copies, {time}, on a stream of their own; {waits} host waits gone"));
         let fetched = (fetches > 0)
             .then(|| format!("{} of loading, {fetching}, on a thread of their own", count(fetches, "task")));
         let summary = fetched.iter().chain(&copied).cloned().collect::<Vec<_>>().join("; ");

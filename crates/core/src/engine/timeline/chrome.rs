@@ -24,7 +24,7 @@ impl<'a> Timeline<'a> {
     ///
     /// # Errors
     /// None in practice: the document is plain data.
-    pub fn chrome(&self, loaded: &Loaded) -> serde_json::Result<Vec<u8>> {
+    pub fn chrome(&self, loaded: &'a Loaded) -> serde_json::Result<Vec<u8>> {
         self.document(loaded, &self.graph.ranks.iter().enumerate().collect::<Vec<_>>())
     }
 
@@ -32,13 +32,13 @@ impl<'a> Timeline<'a> {
     ///
     /// # Errors
     /// None in practice: the documents are plain data.
-    pub fn chrome_by_rank(&self, loaded: &Loaded) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
+    pub fn chrome_by_rank(&self, loaded: &'a Loaded) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
         let parts = self.graph.ranks.iter().enumerate();
         parts.map(|part| Ok((part.1.rank.0, self.document(loaded, &[part])?))).collect()
     }
 
     /// The document of some ranks, each with its position among all.
-    fn document(&self, loaded: &Loaded, parts: &[(usize, &'a RankPart)]) -> serde_json::Result<Vec<u8>> {
+    fn document(&self, loaded: &'a Loaded, parts: &[(usize, &'a RankPart)]) -> serde_json::Result<Vec<u8>> {
         let is_shown = |lane| self.lane(lane).is_some_and(|lane| parts.iter().any(|(_, part)| part.rank == lane.rank));
         let mut events = self.names(is_shown);
         let mut memory = None;
@@ -47,6 +47,7 @@ impl<'a> Timeline<'a> {
             if let Some(main) = &main {
                 self.earlier_launches(main, &mut events);
             }
+            self.annotations(loaded, part, &mut events);
             memory = self.memory(place, main, &mut events).or(memory);
         }
         self.operators(is_shown, &mut events);

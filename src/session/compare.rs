@@ -18,7 +18,7 @@ use retime_core::scenario::Scenario;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, EngineError, Loaded, Outcome, Summary, chosen_iteration};
-use retime_core::engine::{TYPICAL_SPREAD, errors_by_model, spread_of_steps};
+use retime_core::engine::{TYPICAL_SPREAD, errors_by_model, spread_of_steps, usual_step};
 
 pub use rows::{ComparedKind, ComparedRow, DiffStatus};
 pub use score::{Contribution, Score};
@@ -59,6 +59,9 @@ pub struct SideFigures {
     pub high_ns: DurNs,
     /// Whether the range comes from this trace: one step does not tell how steps differ, and a usual spread is assumed.
     pub is_range_known: bool,
+    /// Of how many recorded steps the iteration is the median; `None` where it is that of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_measured: Option<usize>,
     /// Samples per iteration of a rank, where the batch size is known.
     pub samples: Option<f64>,
     /// How many ranks.
@@ -121,10 +124,11 @@ pub struct Comparison {
 }
 
 impl Side {
-    /// What was measured. How much its recorded steps differ from one another is its error; of times that were predicted, what
+    /// What was measured: where several steps were, what one takes as a rule. How much its recorded steps differ from one another is its error; of times that were predicted, what
     /// the prediction states.
     pub fn measured(loaded: &Loaded, name: String) -> Self {
-        let iteration = loaded.graph.measured;
+        let usual = usual_step(&loaded.job, &loaded.graph).filter(|_| loaded.predicted().is_none());
+        let iteration = usual.map_or(loaded.graph.measured, |(usual, _)| usual);
         let predicted = loaded.predicted().map(|_| loaded.replay.summary.noise * iteration.0 as f64);
         let spread = predicted.or_else(|| spread_of_steps(&loaded.job, &loaded.graph));
         let noise_ns = spread.unwrap_or(TYPICAL_SPREAD * iteration.0 as f64);
@@ -133,6 +137,7 @@ impl Side {
         let figures = SideFigures {
             source: if predicted.is_some() { "predicted" } else { "measured" },
             is_range_known: spread.is_some(),
+            steps_measured: usual.map(|(_, count)| count),
             ..figures(loaded, &loaded.replay.summary, name, (iteration, noise_ns))
         };
         Self {
@@ -178,7 +183,7 @@ impl Side {
             errors,
             noise_ns,
             trace: trace(loaded),
-            measured_ns: loaded.graph.measured,
+            measured_ns: usual_step(&loaded.job, &loaded.graph).map_or(loaded.graph.measured, |(usual, _)| usual),
         }
     }
 
@@ -301,6 +306,7 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
         low_ns: (iteration_ns - error).max(DurNs::ZERO),
         high_ns: iteration_ns + error,
         is_range_known: true,
+        steps_measured: None,
         samples: summary.batch.map(|_| summary.samples()),
         ranks: loaded.graph.ranks.len(),
         gpu_busy: has_device.then_some(summary.gpu_busy),

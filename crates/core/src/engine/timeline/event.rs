@@ -189,6 +189,8 @@ pub struct Args {
     pub device_id: Option<i64>,
     #[serde(rename = "Total Allocated", skip_serializing_if = "Option::is_none")]
     pub total_allocated: Option<u64>,
+    #[serde(rename = "Total Reserved", skip_serializing_if = "Option::is_none")]
+    pub total_reserved: Option<u64>,
     #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
     pub holds: Option<&'static str>,
     /// Where the event itself is written elsewhere.

@@ -4,6 +4,7 @@ mod annotations;
 mod chrome;
 mod event;
 mod memory;
+mod operators;
 
 use serde::Serialize;
 

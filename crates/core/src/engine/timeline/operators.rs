@@ -30,6 +30,8 @@ struct Run {
     lane: LaneId,
     is_added: bool,
     tasks: Vec<(TaskId, OperatorId)>,
+    /// How many of them launch or compute.
+    works: usize,
 }
 
 impl Calls {
@@ -40,11 +42,11 @@ impl Calls {
         let mut calls =
             Self { operators: outermost.len(), of_task: FxHashMap::default(), outermost, repeated: BTreeMap::new() };
         for (root, runs) in runs(timeline, &calls.outermost) {
-            let traced: usize = runs.iter().filter(|run| !run.is_added).map(|run| run.tasks.len()).sum();
+            let traced: usize = runs.iter().filter(|run| !run.is_added).map(|run| run.works).sum();
             let mut next = 1;
             for run in runs {
                 // A launch that was added to an operator is no call of it.
-                let is_call = run.is_added && 2 * run.tasks.len() >= traced;
+                let is_call = run.is_added && run.works > 0 && 2 * run.works >= traced;
                 let number = if is_call { next } else { 0 };
                 next += u32::from(is_call);
                 calls.of_task.extend(run.tasks.into_iter().map(|(task, operator)| (task, (operator, number))));
@@ -96,11 +98,12 @@ fn runs(timeline: &Timeline<'_>, outermost: &[OperatorId]) -> BTreeMap<OperatorI
         let goes_on = current == Some((shown.lane, root));
         let same = known.iter().rposition(|run| if goes_on { true } else { !run.is_added && !is_added });
         let at = same.unwrap_or_else(|| {
-            known.push(Run { lane: shown.lane, is_added, tasks: Vec::new() });
+            known.push(Run { lane: shown.lane, is_added, tasks: Vec::new(), works: 0 });
             known.len() - 1
         });
         known[at].is_added &= is_added;
         known[at].tasks.push((shown.task, operator));
+        known[at].works += usize::from(matches!(shown.kind, TaskKind::Runtime | TaskKind::Compute));
         current = Some((shown.lane, root));
     }
     runs

@@ -18,7 +18,7 @@ use retime_core::scenario::Scenario;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, EngineError, Loaded, Outcome, Summary, chosen_iteration};
-use retime_core::engine::{TYPICAL_SPREAD, errors_by_model, spread_of_steps, usual_step};
+use retime_core::engine::{SteadyBasis, TYPICAL_SPREAD, errors_by_model, spread_of_steps};
 
 pub use rows::{ComparedKind, ComparedRow, DiffStatus};
 pub use score::{Contribution, Score};
@@ -59,9 +59,6 @@ pub struct SideFigures {
     pub high_ns: DurNs,
     /// Whether the range comes from this trace: one step does not tell how steps differ, and a usual spread is assumed.
     pub is_range_known: bool,
-    /// Of how many recorded steps the iteration is the median; `None` where it is that of one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps_measured: Option<usize>,
     /// Samples per iteration of a rank, where the batch size is known.
     pub samples: Option<f64>,
     /// How many ranks.
@@ -124,11 +121,10 @@ pub struct Comparison {
 }
 
 impl Side {
-    /// What was measured: where several steps were, what one takes as a rule. How much its recorded steps differ from one another is its error; of times that were predicted, what
+    /// What was measured; where it is known how a step follows another, the period at which it repeats. How much its recorded steps differ from one another is its error; of times that were predicted, what
     /// the prediction states.
     pub fn measured(loaded: &Loaded, name: String) -> Self {
-        let usual = usual_step(&loaded.job, &loaded.graph).filter(|_| loaded.predicted().is_none());
-        let iteration = usual.map_or(loaded.graph.measured, |(usual, _)| usual);
+        let iteration = period(loaded);
         let predicted = loaded.predicted().map(|_| loaded.replay.summary.noise * iteration.0 as f64);
         let spread = predicted.or_else(|| spread_of_steps(&loaded.job, &loaded.graph));
         let noise_ns = spread.unwrap_or(TYPICAL_SPREAD * iteration.0 as f64);
@@ -137,7 +133,6 @@ impl Side {
         let figures = SideFigures {
             source: if predicted.is_some() { "predicted" } else { "measured" },
             is_range_known: spread.is_some(),
-            steps_measured: usual.map(|(_, count)| count),
             ..figures(loaded, &loaded.replay.summary, name, (iteration, noise_ns))
         };
         Self {
@@ -183,7 +178,7 @@ impl Side {
             errors,
             noise_ns,
             trace: trace(loaded),
-            measured_ns: usual_step(&loaded.job, &loaded.graph).map_or(loaded.graph.measured, |(usual, _)| usual),
+            measured_ns: period(loaded),
         }
     }
 
@@ -295,6 +290,15 @@ impl Side {
     }
 }
 
+/// What a step takes where it is known how the next follows it: the time between their ends. Else what was measured of one.
+fn period(loaded: &Loaded) -> DurNs {
+    let summary = &loaded.replay.summary;
+    match summary.steady.basis {
+        SteadyBasis::Repeated => summary.base_steady_ns,
+        _ => loaded.graph.measured,
+    }
+}
+
 /// The figures of a simulated side without steps.
 fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, error): (DurNs, f64)) -> SideFigures {
     let error = DurNs(error.round() as i64);
@@ -306,7 +310,6 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
         low_ns: (iteration_ns - error).max(DurNs::ZERO),
         high_ns: iteration_ns + error,
         is_range_known: true,
-        steps_measured: None,
         samples: summary.batch.map(|_| summary.samples()),
         ranks: loaded.graph.ranks.len(),
         gpu_busy: has_device.then_some(summary.gpu_busy),

@@ -69,8 +69,7 @@ fn headline(side: &SideFigures) -> String {
         if side.low_ns == side.high_ns { String::new() } else { format!(", {} to {}", side.low_ns, side.high_ns) };
     let busy = side.gpu_busy.map_or(String::new(), |busy| format!(", GPU busy {:.0}", Percent(busy)));
     let memory = side.memory_bytes.map_or(String::new(), |bytes| format!(", {bytes} of memory"));
-    let of = side.steps_measured.map_or(String::new(), |count| format!(", the median of {count} steps"));
-    format!("{} {}{of}{band}{busy}{memory}  {}", side.iteration_ns, side.source, side.name)
+    format!("{} {}{band}{busy}{memory}  {}", side.iteration_ns, side.source, side.name)
 }
 
 fn verdict(difference: &Difference, start: i64) -> String {

@@ -44,7 +44,7 @@ pub use device_time::DeviceTime;
 pub use error::EngineError;
 pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;
-pub use noise::{TYPICAL_SPREAD, spread_of_steps, usual_step};
+pub use noise::{TYPICAL_SPREAD, spread_of_steps};
 pub use outcome::{Outcome, StepOutcome, Told};
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};

@@ -4,7 +4,6 @@ use crate::graph::ExecutionGraph;
 use crate::graph::iteration::steps;
 use crate::stats::{mean_and_deviation, median};
 use crate::trace::Job;
-use crate::units::DurNs;
 
 use super::Summary;
 
@@ -31,30 +30,15 @@ pub(super) fn of_prediction(job: &Job) -> Option<f64> {
 
 /// How far the steps that were recorded whole are apart, but the first of three or more, in ns; `None` of fewer than two.
 pub fn spread_of_steps(job: &Job, graph: &ExecutionGraph) -> Option<f64> {
-    spread(&lengths_of_steps(job, graph))
-}
-
-/// What a step takes as a rule: the median of steps that were recorded whole, but the first of three or more, and how many these are;
-/// `None` of fewer than two.
-pub fn usual_step(job: &Job, graph: &ExecutionGraph) -> Option<(DurNs, usize)> {
-    let mut lengths = lengths_of_steps(job, graph);
-    let count = lengths.len();
-    let usual = median(&mut lengths)?;
-    (count >= LEAST).then_some((DurNs(usual.round() as i64), count))
-}
-
-/// The lengths in ns of steps that were recorded whole, but of the first of three or more.
-fn lengths_of_steps(job: &Job, graph: &ExecutionGraph) -> Vec<f64> {
-    let rank = graph.ranks.first().and_then(|part| job.ranks.get(part.trace_index));
-    let steps = rank.and_then(|rank| rank.trace.as_ref()).map(steps).unwrap_or_default();
-    let largest = steps.iter().map(|step| step.events).max().unwrap_or(0);
+    let part = graph.ranks.first()?;
+    let steps = steps(job.ranks.get(part.trace_index)?.trace.as_ref()?);
+    let largest = steps.iter().map(|step| step.events).max()?;
     let whole = steps.iter().filter(|step| step.events * 2 >= largest && !step.observed);
     let lengths: Vec<f64> = whole.map(|step| step.dur.0 as f64).collect();
-    if lengths.len() > LEAST { lengths[1..].to_vec() } else { lengths }
+    let settled = if lengths.len() >= 3 { &lengths[1..] } else { &lengths[..] };
+    spread(settled)
 }
 
-/// Of as many steps the median says more than any of them.
-const LEAST: usize = 2;
 /// Steps from which on a minority that waited for something else can be told from how steps spread.
 const SEVERAL: usize = 4;
 /// The standard deviation of a normal distribution over its median distance from the median.

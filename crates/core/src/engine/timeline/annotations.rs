@@ -1,11 +1,11 @@
 //! Ranges that the program marked on its threads, where the simulated host is in them: they tell the parts of training.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{Args, Event};
 use super::{Shown, Timeline};
 use crate::engine::Loaded;
-use crate::graph::{Lane, LaneId, LaneKind, NodeId, RankPart};
+use crate::graph::{Lane, LaneId, LaneKind, NodeId, RankPart, TaskKind};
 use crate::trace::steps::is_step_name;
 use crate::trace::{Category, EventId, Trace, TrackKind};
 use crate::units::{DurNs, TimeNs};
@@ -21,7 +21,11 @@ impl<'a> Timeline<'a> {
     pub(super) fn annotations(&self, loaded: &'a Loaded, part: &RankPart, events: &mut Vec<Event<'a>>) {
         let Some(trace) = loaded.job.ranks.get(part.trace_index).and_then(|rank| rank.trace.as_ref()) else { return };
         let threads = self.threads(part);
-        let marked = trace.events.ids().filter(|&id| is_marked(trace, id));
+        let is_collective = |shown: &&Shown<'_>| matches!(shown.kind, TaskKind::Collective(_));
+        let collectives: BTreeSet<&str> = self.shown.iter().filter(is_collective).map(|shown| shown.name).collect();
+        // Those of a host's backend are tasks.
+        let is_task = |id: EventId| collectives.contains(trace.names.get(trace.events.name(id)));
+        let marked = trace.events.ids().filter(|&id| is_marked(trace, id) && !is_task(id));
         for id in marked {
             let TrackKind::Thread { tid, .. } = trace.tracks[trace.events.track(id).0 as usize].kind else { continue };
             let Some((lane, thread)) = threads.get(&tid) else { continue };

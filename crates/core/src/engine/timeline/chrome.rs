@@ -9,6 +9,7 @@ use crate::cost::Shape;
 use crate::engine::Loaded;
 use crate::graph::timed::NO_TASK;
 use crate::graph::{Collective, DependencyKind, Lane, LaneId, LaneKind, NodeId, RankPart, TaskId, TaskKind};
+use crate::trace::steps::is_step_name;
 use crate::units::TimeNs;
 
 /// Host processes are numbered from here by rank, clear of the device numbers that stand for GPU processes.
@@ -70,7 +71,7 @@ impl<'a> Timeline<'a> {
             retime_predicted: predicted,
             retime_batches: Some(self.outcome.resolved.repeats).filter(|&batches| batches > 1),
             retime_memory: memory,
-            retime_iteration: parts.first().map_or("", |(_, part)| &part.iteration),
+            retime_iteration: parts.first().map_or(String::new(), |(_, part)| step_name(part)),
             distributed_info: place.and_then(|(rank, part)| {
                 let loaded = || u32::try_from(self.graph.ranks.len()).ok().filter(|&n| n > 1);
                 let known = self.outcome.resolved.rank_count.or(rank.world_size).or_else(loaded);
@@ -130,7 +131,7 @@ impl<'a> Timeline<'a> {
             last.max_by_key(|&(end, task, _)| (end, task)).map(|(end, task, lane)| (self.through_sync(task, end), lane))
         };
         let (end, lane) = host_end(part.end).filter(|_| !part.iteration.is_empty())?;
-        let number: u64 = part.iteration.rsplit('#').next().and_then(|number| number.parse().ok()).unwrap_or(1);
+        let number = step_number(part);
         let split = part.begin.and_then(host_end).map(|(split, _)| split);
         let before = split.map(|split| (number.saturating_sub(1), TimeNs(0), split));
         let spans = before.into_iter().chain([(number, split.unwrap_or(part.iteration_start), end)]);
@@ -315,6 +316,17 @@ impl<'a> Timeline<'a> {
             events.push(Event::flow("f", id as u64 + 1, self.process(&to), self.start(pair[1].task)));
         }
     }
+}
+
+/// The number of the chosen step, of `ProfilerStep#3` or `step 3`.
+fn step_number(part: &RankPart) -> u64 {
+    part.iteration.rsplit(['#', ' ']).next().and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+/// The name of the chosen step in the file; empty where the rank has no steps.
+fn step_name(part: &RankPart) -> String {
+    let is_told = part.iteration.is_empty() || is_step_name(&part.iteration);
+    if is_told { part.iteration.clone() } else { format!("ProfilerStep#{}", step_number(part)) }
 }
 
 fn is_thread(lane: Option<Lane>) -> bool {

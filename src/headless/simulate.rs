@@ -59,7 +59,7 @@ const LEAST_SHARE: f64 = 0.005;
 const NOTABLE: f64 = 0.05;
 
 /// What the replay takes, and what of it is not explained.
-fn replay(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+fn replay(summary: &Summary, base: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let error = Percent(summary.replay_error);
     match summary.replay_status {
         ReplayStatus::Pass => writeln!(out, "  replayed    {} ({error:+.2})", summary.base_simulated_ns)?,
@@ -67,7 +67,7 @@ fn replay(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "  replayed    {} ({error:+.2}): the replay does not pass", summary.base_simulated_ns)?;
         }
         ReplayStatus::Predicted => {
-            let band = summary.steady_band;
+            let band = base.steady_band;
             writeln!(out, "  may be      {} to {}: nothing was measured to hold it to", band.low_ns, band.high_ns)?;
         }
     }
@@ -89,7 +89,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
         None => writeln!(out, "  measured    {}", summary.measured_ns)?,
     }
-    replay(summary, out)?;
+    replay(summary, &loaded.replay.summary, out)?;
     writeln!(out, "  compared    {}: {}", summary.base_steady_ns, summary.basis_sentence())?;
     if !outcome.steps.is_empty() {
         let change = summary.steady_ns.0 as f64 / summary.base_steady_ns.0.max(1) as f64 - 1.0;
@@ -134,8 +134,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     }
     writeln!(out, "  GPU busy    {:.0}, kernels alone {}", Percent(summary.gpu_busy), summary.kernel_only_ns)?;
     if let Some(bytes) = summary.memory_bytes {
-        let fits = if summary.fits == Some(false) { ", does not fit the device" } else { "" };
-        writeln!(out, "  memory      {bytes}{fits}")?;
+        writeln!(out, "  memory      {bytes}{}", summary.verdict())?;
         if let Some(memory) = &summary.memory {
             describe_memory(memory, out)?;
         }

@@ -18,7 +18,7 @@ use retime_core::scenario::Scenario;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, EngineError, Loaded, Outcome, Summary, chosen_iteration};
-use retime_core::engine::{TYPICAL_SPREAD, errors_by_model, spread_of_steps};
+use retime_core::engine::{SteadyBasis, TYPICAL_SPREAD, errors_by_model, spread_of_steps};
 
 pub use rows::{ComparedKind, ComparedRow, DiffStatus};
 pub use score::{Contribution, Score};
@@ -121,10 +121,10 @@ pub struct Comparison {
 }
 
 impl Side {
-    /// What was measured. How much its recorded steps differ from one another is its error; of times that were predicted, what
+    /// What was measured; where it is known how a step follows another, the period at which it repeats. How much its recorded steps differ from one another is its error; of times that were predicted, what
     /// the prediction states.
     pub fn measured(loaded: &Loaded, name: String) -> Self {
-        let iteration = loaded.graph.measured;
+        let iteration = period(loaded);
         let predicted = loaded.predicted().map(|_| loaded.replay.summary.noise * iteration.0 as f64);
         let spread = predicted.or_else(|| spread_of_steps(&loaded.job, &loaded.graph));
         let noise_ns = spread.unwrap_or(TYPICAL_SPREAD * iteration.0 as f64);
@@ -178,7 +178,7 @@ impl Side {
             errors,
             noise_ns,
             trace: trace(loaded),
-            measured_ns: loaded.graph.measured,
+            measured_ns: period(loaded),
         }
     }
 
@@ -287,6 +287,15 @@ impl Side {
         };
         let noise = if is_shared { 0.0 } else { (own * self.noise_ns).powi(2) + (others * other.noise_ns).powi(2) };
         (models.iter().map(of_model).sum::<f64>() + noise).sqrt()
+    }
+}
+
+/// What a step takes where it is known how the next follows it: the time between their ends. Else what was measured of one.
+fn period(loaded: &Loaded) -> DurNs {
+    let summary = &loaded.replay.summary;
+    match summary.steady.basis {
+        SteadyBasis::Repeated => summary.base_steady_ns,
+        _ => loaded.graph.measured,
     }
 }
 

@@ -938,7 +938,7 @@ fn compare_tells_which_is_faster_only_beyond_the_error() {
         assert!(has.contains(&field), "{field}");
     }
     assert_eq!(traces["traces"].as_array().unwrap().len(), 2);
-    let measured = |name: &String| json(&["simulate", name])["measured_ns"].as_i64().unwrap();
+    let measured = |name: &String| json(&["simulate", name])["base_steady_ns"].as_i64().unwrap();
     assert_eq!(traces["delta_ns"].as_i64().unwrap(), measured(&two[1]) - measured(&two[0]));
     let row = |answer: &Value, name: &str| {
         answer["rows"]

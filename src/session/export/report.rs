@@ -99,8 +99,7 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
     let busy = |share: f64| format!("{:.0}", Percent(share));
     add("GPU busy", changed(&busy(loaded.replay.summary.gpu_busy), &busy(summary.gpu_busy)));
     if let Some(bytes) = summary.memory_bytes {
-        let fits = if summary.fits == Some(false) { ", does not fit" } else { "" };
-        add("device memory", format!("{bytes}{fits}"));
+        add("device memory", format!("{bytes}{}", summary.verdict()));
     }
     if let Some(late) = summary.straggler {
         add("straggler", format!("rank {}, {} late", late.rank, late.late_ns));

@@ -243,8 +243,9 @@ fn of_memory(summary: &Summary, lines: &mut Vec<Line>) {
     let rank = if memory.ranks.len() > 1 { format!(" on rank {}", memory.rank) } else { String::new() };
     let device = memory.device_bytes.map_or(String::new(), |device| format!(" of {device}"));
     let peak = format!(
-        "{}{device}{rank}, the most at once, {} into the iteration; by {}",
+        "{}{device}{rank}{}, the most at once, {} into the iteration; by {}",
         memory.peak_bytes,
+        summary.verdict(),
         memory.peak_at_ns,
         memory.source.described()
     );

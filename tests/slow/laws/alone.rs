@@ -273,7 +273,10 @@ fn reopened(subject: &Subject) -> Vec<Violation> {
     let added = ["accumulate 2", "checkpoint kind=kernel & phase=forward"].into_iter().filter_map(|line| {
         let outcome = subject.outcome(&[line])?;
         let again = opened_again(subject, &outcome).ok()?;
-        other_figures(&outcome, &again).map(|text| subject.violation(REOPENED, line, text))
+        let (own, same) = (flop(&outcome), flop(&again.replay));
+        let is_other_work = (same / own.max(1.0) - 1.0).abs() > ROUND_TRIP && own > 0.0;
+        let work = is_other_work.then(|| format!("{own:.4e} FLOP open as {same:.4e}"));
+        work.or_else(|| other_figures(&outcome, &again)).map(|text| subject.violation(REOPENED, line, text))
     });
     reopened_as(subject, "export", &subject.loaded.replay).into_iter().chain(edited).chain(added).collect()
 }

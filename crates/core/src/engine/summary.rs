@@ -14,7 +14,7 @@ use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs, Percent, TimeNs};
 
 use super::{DeviceTime, Steady, SteadyBasis, reach};
-use crate::memory::{self, MemorySummary, Simulated};
+use crate::memory::{MemorySummary, Simulated};
 
 /// Of an iteration of which nothing is explained this share is taken as open.
 const MOST_OPEN: f64 = 0.99;
@@ -343,7 +343,7 @@ impl Summary {
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
             memory_bytes: needed,
-            fits: needed.and_then(|bytes| memory::fits(bytes, &resolved.devices)),
+            fits: memory.as_ref().and_then(|memory| memory.fits(&resolved.devices)),
             memory,
             unmodelled_share,
             device_time: DeviceTime::of(resolved, schedule),
@@ -352,6 +352,18 @@ impl Summary {
             repeats: resolved.repeats,
             replicas: resolved.replicas,
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
+        }
+    }
+}
+
+impl Summary {
+    /// What is to be said of whether memory fits the device; empty where it does, or nothing is known of either.
+    pub fn verdict(&self) -> &'static str {
+        let is_known = self.memory.as_ref().is_some_and(|memory| memory.device_bytes.is_some());
+        match self.fits {
+            Some(false) => ", does not fit the device",
+            None if is_known => ", whether it fits is not known",
+            _ => "",
         }
     }
 }

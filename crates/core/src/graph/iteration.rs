@@ -2,9 +2,8 @@
 //!
 //! Reads traces; knows no tasks and no dependencies.
 
-use rustc_hash::FxHashMap;
-
-use crate::trace::{Category, EventId, Trace, TrackId, TrackKind};
+use crate::trace::steps::{StepRange, steps as trace_steps};
+use crate::trace::{EventId, Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
 /// How to choose the iteration.
@@ -17,7 +16,7 @@ pub enum IterationChoice {
     Index(usize),
 }
 
-/// One recorded step (`ProfilerStep#…`).
+/// One recorded step (`ProfilerStep#…`, or `step 3` where the profiler was not told of steps).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its name as recorded.
@@ -26,7 +25,7 @@ pub struct Step {
     pub track: TrackId,
     /// Start, in the trace's time.
     pub start: TimeNs,
-    /// Length of the annotation.
+    /// Its length.
     pub dur: DurNs,
     /// How many events start in it.
     pub events: u64,
@@ -35,62 +34,28 @@ pub struct Step {
 }
 
 impl Step {
-    /// When the annotation ends.
+    /// When it ends.
     pub fn end(&self) -> TimeNs {
         self.start + self.dur
     }
 }
 
-/// Whether `name` is that of a profiler step.
-pub fn is_step_name(name: &str) -> bool {
-    name.starts_with("ProfilerStep")
-}
-
-/// The steps of a trace in order of start: annotations (operators in 2021) on the host thread that recorded most of them.
+/// The steps of a trace in order of start.
 ///
 /// # Complexity
 /// O(events + names).
 pub fn steps(trace: &Trace) -> Vec<Step> {
-    let names: Vec<bool> = trace.names.iter().map(|(_, text)| is_step_name(text)).collect();
-    if !names.contains(&true) {
-        return Vec::new();
-    }
-    let mut found: Vec<EventId> = trace
-        .events
-        .ids()
-        .filter(|&id| names.get(trace.events.name(id).0 as usize) == Some(&true) && is_host_range(trace, id))
-        .collect();
-    let mut per_track: FxHashMap<TrackId, usize> = FxHashMap::default();
-    for &id in &found {
-        *per_track.entry(trace.events.track(id)).or_default() += 1;
-    }
-    let Some(main) = per_track.into_iter().max_by_key(|&(track, count)| (count, std::cmp::Reverse(track))) else {
-        return Vec::new();
-    };
-    found.retain(|&id| trace.events.track(id) == main.0);
-    let mut steps: Vec<Step> = found.into_iter().map(|id| step(trace, id)).collect();
-    count_events(trace, &mut steps);
-    steps
-}
-
-fn is_host_range(trace: &Trace, id: EventId) -> bool {
-    let on_thread = trace
-        .tracks
-        .get(trace.events.track(id).0 as usize)
-        .is_some_and(|track| matches!(track.kind, TrackKind::Thread { .. }));
-    on_thread && matches!(trace.events.category(id), Category::Annotation | Category::Operator)
-}
-
-fn step(trace: &Trace, id: EventId) -> Step {
-    let event = trace.events.get(id);
-    Step {
-        name: trace.names.get(event.name).to_owned(),
-        track: event.track,
-        start: event.start,
-        dur: event.dur,
+    let step = |step: StepRange| Step {
+        name: step.name,
+        track: step.track,
+        start: step.start,
+        dur: step.end.since(step.start),
         events: 0,
         observed: false,
-    }
+    };
+    let mut steps: Vec<Step> = trace_steps(trace).into_iter().map(step).collect();
+    count_events(trace, &mut steps);
+    steps
 }
 
 fn count_events(trace: &Trace, steps: &mut [Step]) {

@@ -32,7 +32,8 @@ pub(super) fn read(rank: Rank<'_>, trace: &Trace, stated: &StatedMemory) -> Opti
             buffers[at].until = call.at;
         }
     }
-    (!buffers.is_empty()).then(|| RankMemory::new(source, buffers, stated.unknown.clone()))
+    (!buffers.is_empty())
+        .then(|| RankMemory::new(source, buffers, stated.unknown.clone()).without(stated.missing.clone()))
 }
 
 /// The rank's operators by the number that the profiler gave them.

@@ -6,6 +6,7 @@
 
 mod callers;
 mod exported;
+mod given;
 pub(crate) mod parameters;
 mod recorded;
 mod shapes;
@@ -21,7 +22,7 @@ use crate::graph::OperatorId;
 use crate::units::{Bytes, TimeNs};
 
 pub use sources::{by, of_job};
-pub use summary::{HostTimes, KindBytes, MemorySummary, RankMemorySummary, Simulated, fits};
+pub use summary::{HostTimes, KindBytes, MemorySummary, RankMemorySummary, Simulated};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -121,6 +122,10 @@ pub struct RankMemory {
     pub buffers: Vec<Buffer>,
     /// What is not in it, a line each.
     pub unknown: Vec<String>,
+    /// What is not in it and may be as large as what is, a line each: whether all fits a device is not known then.
+    pub missing: Vec<String>,
+    /// What the allocator holds and no tensor has, as a share of the peak, where that was recorded.
+    pub reserve: Option<f64>,
     /// The iteration, of which it is to tell the most: its window may show more of the steps beside it.
     iteration: [TimeNs; 2],
     /// Buffers in the order in which they come and go: twice the place in `buffers`, and 1 where it goes.
@@ -147,9 +152,24 @@ impl RankMemory {
     /// # Complexity
     /// O(n log n).
     pub fn new(source: MemorySource, buffers: Vec<Buffer>, unknown: Vec<String>) -> Self {
-        let mut all = Self { source, buffers, unknown, iteration: [TimeNs(0), AFTER], order: Vec::new() };
+        let (missing, iteration, order) = (Vec::new(), [TimeNs(0), AFTER], Vec::new());
+        let mut all = Self { source, buffers, unknown, missing, reserve: None, iteration, order };
         all.put_in_order();
         all
+    }
+
+    /// With more pieces.
+    #[must_use]
+    fn with(mut self, more: Vec<Buffer>) -> Self {
+        self.buffers.extend(more);
+        self.put_in_order();
+        self
+    }
+
+    /// With what is not in it and may be as large as what is.
+    #[must_use]
+    fn without(self, missing: Vec<String>) -> Self {
+        Self { missing, ..self }
     }
 
     /// With an iteration that is a part of the window.
@@ -163,8 +183,8 @@ impl RankMemory {
     pub fn moving(&self) -> Self {
         let moves = |buffer: &&Buffer| buffer.from != BEFORE || buffer.until != AFTER;
         let [begins, ends] = self.iteration;
-        Self::new(self.source, self.buffers.iter().filter(moves).copied().collect(), self.unknown.clone())
-            .of_iteration(begins, ends)
+        let all = Self::new(self.source, self.buffers.iter().filter(moves).copied().collect(), self.unknown.clone());
+        Self { reserve: self.reserve, ..all.without(self.missing.clone()).of_iteration(begins, ends) }
     }
 
     /// The buffers in the order in which they come and go, and whether each comes.

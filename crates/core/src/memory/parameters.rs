@@ -1,7 +1,8 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
 use crate::cost::operators::bare;
-use crate::graph::{ExecutionGraph, Operand, OperatorId, Phase, RankPart};
+use crate::graph::{ExecutionGraph, NodeId, Operand, OperatorId, Phase, RankPart, lookup_total_at};
+use crate::intern::NameId;
 use crate::units::{TimeNs, elements, total};
 
 use super::callers::operators_of;
@@ -57,9 +58,13 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
     }
-    let (states, is_known) = states_per_parameter(graph, &ids);
+    let (states, is_known) = states_per_parameter(graph, &ids, rank.device_work);
     found.knows_optimizer = is_known || !trains;
-    found.optimizer = if trains { total(found.gradients.iter().copied()).saturating_mul(states) } else { 0 };
+    if trains {
+        let of_gradients = total(found.gradients.iter().copied()).saturating_mul(states);
+        let of_lookups = ids.iter().flat_map(|&id| states_of_lookup(name(graph, id), arguments(graph, id)));
+        found.optimizer = of_gradients.saturating_add(total(of_lookups.map(bytes)));
+    }
     found
 }
 
@@ -73,8 +78,29 @@ pub(crate) fn updated_bytes(graph: &ExecutionGraph, part: &RankPart) -> Option<(
     let ids: Vec<OperatorId> = operators_of(graph, part).filter(inside).collect();
     let accumulated = total(accumulated(graph, &ids).gradients);
     let parameters = if accumulated > 0 { accumulated } else { total(updated(graph, &ids)) };
-    let (states, is_known) = states_per_parameter(graph, &ids);
+    let device_work: Vec<NodeId> =
+        graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()).collect();
+    let (states, is_known) = states_per_parameter(graph, &ids, &device_work);
     (is_known && parameters > 0).then(|| (parameters, parameters.saturating_mul(states)))
+}
+
+/// State that a look-up which updates its tables itself was given.
+fn states_of_lookup<'a>(name: &str, arguments: &'a [Operand]) -> impl Iterator<Item = &'a Operand> {
+    arguments.iter().skip(state_place(name).unwrap_or(arguments.len()))
+}
+
+/// The place among the arguments of FBGEMM's look-ups from which on tensors are the optimizer's state; `None` for operators that
+/// update nothing.
+pub(super) fn state_place(name: &str) -> Option<usize> {
+    /// Behind a row's elements come seven arguments about indices, and their weights.
+    const BEHIND_TOTAL: usize = 8;
+    let updates = bare(name).starts_with("split_embedding_codegen_lookup");
+    lookup_total_at(bare(name)).filter(|_| updates).map(|at| at + BEHIND_TOTAL)
+}
+
+/// Whether an operator of this name makes a tensor that an update begins with and later ones go on with.
+pub(super) fn begins_state(name: &str) -> bool {
+    matches!(bare(name), "zeros_like" | "zeros" | "full_like" | "full" | "new_zeros" | "clone")
 }
 
 fn name(graph: &ExecutionGraph, id: OperatorId) -> &str {
@@ -200,7 +226,7 @@ fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
 }
 
 /// Numbers kept for each number of a parameter, and whether that is known: from the optimizer's name, else from what it runs.
-fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId]) -> (u64, bool) {
+fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId], device_work: &[NodeId]) -> (u64, bool) {
     let mut runs = vec![false; graph.names.len()];
     for id in ids {
         runs[graph.operators[id.0 as usize].name.0 as usize] = true;
@@ -214,6 +240,9 @@ fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId]) -> (u64, boo
     if has(&["#Adagrad", "#RMSprop", "_fused_adagrad"]) {
         return (1, true);
     }
+    if let Some(states) = states_of_kernels(graph, device_work) {
+        return (states, true);
+    }
     let updates = ids.iter().any(|&id| graph.operators[id.0 as usize].phase == Phase::Optimizer);
     // Momentum is decayed before the gradient is added to it.
     let decays = |&&id: &&OperatorId| {
@@ -222,4 +251,25 @@ fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId]) -> (u64, boo
         in_step && matches!(bare(name(graph, id)), "mul_" | "_foreach_mul_" | "_fused_sgd_")
     };
     (u64::from(ids.iter().any(|id| decays(&id))), updates)
+}
+
+/// Numbers that the functors of fused updates keep for each number of a parameter: those of PyTorch and apex are named for their
+/// optimizer.
+fn states_of_kernels(graph: &ExecutionGraph, device_work: &[NodeId]) -> Option<u64> {
+    const FUNCTORS: [(&str, u64); 6] = [
+        ("adagradfunctor", 1),
+        ("rmspropfunctor", 1),
+        ("sgdfunctor", 1),
+        ("lambstage1functor", 2),
+        ("adamfunctor", 2),
+        ("adammathfunctor", 2),
+    ];
+    let of_name = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        FUNCTORS.iter().find(|(functor, _)| name.contains(functor)).map(|&(_, states)| states)
+    };
+    let mut names: Vec<NameId> = device_work.iter().map(|&node| graph.tasks[node].name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().filter_map(|name| of_name(graph.names.get(name))).max()
 }

@@ -53,6 +53,15 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     Some(RankMemory::new(MemorySource::Allocator, buffers, unknown))
 }
 
+/// What the allocator held of the device at most in the iteration and no tensor had, as a share of the `peak` of these; `None` where it
+/// was not recorded.
+pub(super) fn reserve(rank: Rank<'_>, peak: Bytes) -> Option<f64> {
+    let trace = rank.of_job.trace.as_ref()?;
+    let within = |call: &Call<'_>| call.at < rank.part.iteration_end;
+    let reserved = calls(rank, trace).into_iter().filter(within).filter_map(|call| call.args.total_reserved).max()?;
+    (peak.0 > 0 && reserved >= peak.0).then(|| (reserved - peak.0) as f64 / peak.0 as f64)
+}
+
 /// A call of the allocator, in time from the window's start.
 pub(super) struct Call<'t> {
     pub(super) at: TimeNs,

@@ -13,8 +13,8 @@ use crate::units::{Bytes, DurNs, TimeNs, total};
 use super::callers::{end, operators_of};
 use super::parameters::{self, Parameters, bytes};
 use super::sources::Rank;
-use super::workspaces;
 use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
+use super::{given, workspaces};
 
 /// What operators' arguments tell; `None` where none were recorded, or for less than half of what the device does.
 pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
@@ -25,6 +25,7 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
         return None;
     }
     let births = walk.births(&ids);
+    let made: FxHashSet<u64> = births.values().chain(&known.each).copied().collect();
     for &id in &ids {
         walk.pass(id, births.get(&id).copied());
     }
@@ -43,7 +44,10 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     if !known.knows_optimizer {
         unknown.push("the optimizer's state: no update was recorded".to_owned());
     }
-    Some(RankMemory::new(MemorySource::Shapes, buffers, unknown))
+    let memory = RankMemory::new(MemorySource::Shapes, buffers, unknown);
+    let (given, more) = given::large(rank, &ids, &made, memory.peak().bytes.0);
+    let missing = more.into_iter().chain(given::untold(rank)).collect();
+    Some(memory.with(given).without(missing))
 }
 
 /// The rank's operators of the chosen iteration in order of start.

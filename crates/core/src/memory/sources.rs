@@ -85,5 +85,7 @@ fn read(rank: Rank<'_>, source: MemorySource) -> Option<RankMemory> {
         MemorySource::Tensors => tensors::read(rank),
         MemorySource::Shapes => shapes::read(rank),
     };
-    memory.map(|memory| memory.of_iteration(rank.part.iteration_start, rank.part.iteration_end))
+    let memory = memory?.of_iteration(rank.part.iteration_start, rank.part.iteration_end);
+    let reserve = (source == MemorySource::Allocator).then(|| recorded::reserve(rank, memory.peak().bytes)).flatten();
+    Some(RankMemory { reserve, ..memory })
 }

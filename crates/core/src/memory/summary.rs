@@ -81,6 +81,9 @@ pub struct MemorySummary {
     pub besides: BesideTensors,
     /// What is not in these figures.
     pub unknown: Vec<String>,
+    /// Of that what may be as large as what is: whether all fits is not known then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// Every rank of which something is known.
     pub ranks: Vec<RankMemorySummary>,
 }
@@ -97,10 +100,10 @@ impl MemorySummary {
             .collect();
         let (part, memory, peak) = peaks.iter().rev().max_by_key(|(_, _, peak)| peak.bytes)?;
         let sizes = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0);
-        let mut unknown = memory.unknown.clone();
-        let missing = simulated.graph.ranks.len() - peaks.len();
-        if missing > 0 {
-            unknown.push(format!("{missing} ranks tell nothing of their memory"));
+        let mut unknown: Vec<String> = memory.missing.iter().chain(&memory.unknown).cloned().collect();
+        let silent = simulated.graph.ranks.len() - peaks.len();
+        if silent > 0 {
+            unknown.push(format!("{silent} ranks tell nothing of their memory"));
         }
         let [at, begins] = simulated.times(part, [peak.at, part.iteration_start]);
         let rank = |(part, memory, peak): &(&RankPart, &RankMemory, Peak)| RankMemorySummary {
@@ -116,8 +119,9 @@ impl MemorySummary {
             peak_at_ns: at.since(begins).max(DurNs::ZERO),
             kinds: KindBytes::of(peak),
             device_bytes: sizes.min(),
-            besides: BesideTensors::of(peak.bytes, devices),
+            besides: BesideTensors::of(peak.bytes, memory.reserve, devices),
             unknown,
+            missing: memory.missing.clone(),
             ranks: peaks.iter().map(rank).collect(),
         })
     }
@@ -254,39 +258,53 @@ pub struct BesideTensors {
     pub context_bytes: Bytes,
     /// What the caching allocator holds and no tensor has: the rest of blocks and segments.
     pub reserve_bytes: Bytes,
+    /// Whether the reserve is as recorded, in proportion to tensors.
+    pub reserve_is_recorded: bool,
 }
 
 /// The context of CUDA or ROCm with a framework's kernels loaded: 0.3 to 0.6 GiB on the GPUs of the last ten years. Assumed.
 const CONTEXT: Bytes = Bytes(512 << 20);
 
-/// The allocator's reserve is the peak over this: blocks are cut from segments of 2 and 20 MiB, and freed ones between others
-/// stay. Assumed.
+/// The allocator's reserve is the peak over this where it was not recorded, and no less where memory runs short: blocks are cut from
+/// segments of 2 and 20 MiB, and freed ones between others stay. Assumed.
 const RESERVE: u64 = 20;
 
 impl BesideTensors {
-    /// What is besides tensors of `peak` bytes; nothing on hosts.
-    pub fn of(peak: Bytes, devices: &[Arc<DeviceProfile>]) -> Self {
+    /// What is besides tensors of `peak` bytes, with the allocator's recorded `reserve` as a share of them; nothing on hosts.
+    pub fn of(peak: Bytes, reserve: Option<f64>, devices: &[Arc<DeviceProfile>]) -> Self {
         if devices.iter().any(|device| device.kind != DeviceKind::Gpu) {
             return Self::default();
         }
-        Self { context_bytes: CONTEXT, reserve_bytes: Bytes(peak.0 / RESERVE) }
+        let of_peak = |share: f64| Bytes((peak.0 as f64 * share).round() as u64);
+        let reserve_bytes = reserve.map_or(Bytes(peak.0 / RESERVE), of_peak);
+        Self { context_bytes: CONTEXT, reserve_bytes, reserve_is_recorded: reserve.is_some() }
     }
 
     /// Both in words; `None` where there is nothing besides.
     pub fn described(&self) -> Option<String> {
-        let Self { context_bytes, reserve_bytes } = self;
+        let Self { context_bytes, reserve_bytes, reserve_is_recorded } = self;
         let is_there = context_bytes.0 > 0;
-        is_there.then(|| {
-            format!("the driver's context {context_bytes}, the allocator's reserve {reserve_bytes}, both assumed")
+        is_there.then(|| match reserve_is_recorded {
+            true => format!(
+                "the driver's context {context_bytes}, assumed, and the allocator's reserve {reserve_bytes}, in the recorded proportion"
+            ),
+            false => format!("the driver's context {context_bytes}, the allocator's reserve {reserve_bytes}, both assumed"),
         })
     }
 }
 
-/// Whether tensors of `peak` bytes, and what is besides, fit every device; `None` where no device's memory is known.
-pub fn fits(peak: Bytes, devices: &[Arc<DeviceProfile>]) -> Option<bool> {
-    let smallest = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0).min()?;
-    let BesideTensors { context_bytes, reserve_bytes } = BesideTensors::of(peak, devices);
-    Some(peak + context_bytes + reserve_bytes <= smallest)
+impl MemorySummary {
+    /// Whether tensors, and what is besides, fit the device; `None` where its memory is not known, where something may be missing that is
+    /// as large as what is known, and where all fits only if the allocator gives back of its recorded reserve, as it does before it fails.
+    pub fn fits(&self, devices: &[Arc<DeviceProfile>]) -> Option<bool> {
+        let smallest = self.device_bytes?;
+        let with = |besides: BesideTensors| self.peak_bytes + besides.context_bytes + besides.reserve_bytes;
+        let least = BesideTensors::of(self.peak_bytes, None, devices);
+        if with(least).min(with(self.besides)) > smallest {
+            return Some(false);
+        }
+        (self.missing.is_empty() && with(self.besides) <= smallest).then_some(true)
+    }
 }
 
 #[cfg(test)]
@@ -299,9 +317,40 @@ mod tests {
         let catalog = Catalog::builtin().unwrap();
         let device = catalog.find("H100-SXM").unwrap().clone();
         let memory = device.memory;
-        let fits = |bytes| fits(Bytes(bytes), std::slice::from_ref(&device)).unwrap();
-        assert!(fits(memory.0 * 9 / 10) && !fits(memory.0) && !fits(memory.0 - (1 << 30)));
+        let of = |bytes, reserve, missing: &[&str]| fits(&device, bytes, reserve, missing);
+        assert_eq!(of(memory.0 * 9 / 10, None, &[]), Some(true));
+        assert_eq!(of(memory.0, None, &[]), Some(false));
+        assert_eq!(of(memory.0 - (1 << 30), None, &[]), Some(false));
         let host = catalog.find("CPU").unwrap().clone();
-        assert_eq!(BesideTensors::of(memory, &[host]), BesideTensors::default());
+        assert_eq!(BesideTensors::of(memory, None, &[host]), BesideTensors::default());
+    }
+
+    #[test]
+    fn whether_all_fits_is_not_known_where_something_is_missing_or_the_allocator_would_have_to_give_back() {
+        let device = Catalog::builtin().unwrap().find("H100-SXM").unwrap().clone();
+        let memory = device.memory.0;
+        assert_eq!(fits(&device, memory / 2, Some(0.5), &[]), Some(true));
+        assert_eq!(fits(&device, memory / 2, Some(1.0), &[]), None);
+        assert_eq!(fits(&device, memory, Some(1.0), &[]), Some(false));
+        assert_eq!(fits(&device, memory / 2, None, &["caches"]), None);
+        assert_eq!(fits(&device, memory, None, &["caches"]), Some(false));
+    }
+
+    fn fits(device: &Arc<DeviceProfile>, bytes: u64, reserve: Option<f64>, missing: &[&str]) -> Option<bool> {
+        let devices = std::slice::from_ref(device);
+        let peak_bytes = Bytes(bytes);
+        let summary = MemorySummary {
+            rank: 0,
+            source: MemorySource::Allocator,
+            peak_bytes,
+            peak_at_ns: DurNs::ZERO,
+            kinds: KindBytes::default(),
+            device_bytes: Some(device.memory),
+            besides: BesideTensors::of(peak_bytes, reserve, devices),
+            unknown: Vec::new(),
+            missing: missing.iter().map(|&line| line.to_owned()).collect(),
+            ranks: Vec::new(),
+        };
+        summary.fits(devices)
     }
 }

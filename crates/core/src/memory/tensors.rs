@@ -55,11 +55,14 @@ struct Store {
     in_forward: bool,
     in_backward: bool,
     in_optimizer: bool,
+    /// Whether it is, by what made it or where it was given, what an optimizer keeps between steps.
+    is_state: bool,
 }
 
 impl Store {
     fn buffer(&self, rank: Rank<'_>, weights: &FxHashSet<u64>, is_table: bool) -> Buffer {
         let holds = match self.made {
+            _ if self.is_state => Holds::Optimizer,
             None if self.in_optimizer && self.in_forward => Holds::Parameters,
             None if self.in_optimizer && self.in_backward => Holds::Gradients,
             None if self.in_optimizer => Holds::Optimizer,
@@ -70,6 +73,8 @@ impl Store {
         };
         let (from, until) = match self.made {
             None => (BEFORE, AFTER),
+            // What the first update makes is there in all later steps, and this one stands for them.
+            Some(_) if self.is_state => (BEFORE, AFTER),
             // Gradients are zeroed, or dropped, at the next step's start.
             Some(_) if holds == Holds::Gradients => (self.from, rank.part_end()),
             Some(_) => (self.from, self.last),
@@ -108,6 +113,7 @@ impl<'a> Walk<'a> {
         let phase = self.phase(step);
         let until = step.operator.map_or(step.start, |id| end(self.rank.graph, id));
         let inputs = self.tensors(&step.node.inputs);
+        let states = self.states(step);
         let table = self.looks_up(step).then(|| inputs.iter().map(|tensor| tensor.elements).max()).flatten();
         for tensor in inputs {
             let is_stretched = self.stretched.contains(&tensor.id);
@@ -127,6 +133,7 @@ impl<'a> Walk<'a> {
             store.in_forward |= matches!(phase, Phase::Forward | Phase::Other | Phase::Data);
             store.in_backward |= phase == Phase::Backward;
             store.in_optimizer |= phase == Phase::Optimizer;
+            store.is_state |= states.contains(&tensor.storage);
             if table == Some(tensor.elements) {
                 self.tables.insert(at);
             }
@@ -178,7 +185,20 @@ impl<'a> Walk<'a> {
             }
             store.bytes = if is_stretched { store.bytes } else { store.bytes.max(reach(&tensor)) };
             store.last = store.last.max(step.operator.map_or(step.start, |id| end(self.rank.graph, id)));
+            let in_update = viewed.is_none() && matches!(store.made, Some((_, Phase::Optimizer)));
+            store.is_state |= in_update && parameters::begins_state(self.trace.names.get(step.node.name));
         }
+    }
+
+    /// The storages that a look-up was given as the state of its optimizer.
+    fn states(&self, step: &Step) -> Vec<u64> {
+        let Some(from) = parameters::state_place(self.trace.names.get(step.node.name)) else { return Vec::new() };
+        let behind = self.trace.values_of(&step.node.inputs).iter().skip(from);
+        let tensors = behind.filter_map(|value| match value {
+            EtValue::Tensor(index) => self.trace.tensor(*index),
+            _ => None,
+        });
+        tensors.map(|tensor| tensor.storage).filter(|&storage| storage != 0).collect()
     }
 
     fn store(&mut self, of: &EtTensor, seen: usize, made: Option<(Option<OperatorId>, Phase)>, from: TimeNs) -> usize {
@@ -194,6 +214,7 @@ impl<'a> Walk<'a> {
             in_forward: false,
             in_backward: false,
             in_optimizer: false,
+            is_state: false,
         });
         at
     }

@@ -280,6 +280,8 @@ pub struct MemoryArgs {
     pub address: u64,
     /// Total allocated on the device afterwards, where recorded.
     pub total_allocated: Option<u64>,
+    /// What the allocator holds of the device afterwards, where recorded.
+    pub total_reserved: Option<u64>,
     /// Whether on a device (else host).
     pub on_device: bool,
     /// Device number.

@@ -4,9 +4,11 @@
 use rustc_hash::FxHashMap;
 
 use super::execution_trace::EtNodeIndex;
+use super::steps::steps;
 use super::{Category, EventId, ExecutionTrace, Trace, TrackId, TrackKind};
 use crate::align::common_subsequence;
 use crate::intern::NameId;
+use crate::units::TimeNs;
 
 /// What joined two traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +17,14 @@ pub enum LinkedBy {
     RecordFunction,
     /// `External id` = `rf_id` (2023, when both ran together).
     ExternalId,
-    /// Names in order, thread by thread: the two may have recorded different steps.
+    /// Names in order, thread by thread, in each step that is alike: the two may have recorded different steps.
     Names,
 }
 
 /// Operators with their nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Pairs in order of event; each event and each node occurs once.
+    /// Pairs in order of event; each event occurs once, each node in a step once.
     pub pairs: Vec<(EventId, EtNodeIndex)>,
     /// How they were found.
     pub by: LinkedBy,
@@ -112,7 +114,8 @@ impl Nodes {
             .then(|| taken.into_iter().map(|(node, event)| (event, node)).collect())
     }
 
-    /// Aligns each thread with the track it resembles most, in the step that resembles the execution trace most.
+    /// Aligns each thread with the track it resembles most, in every step that is as alike to the execution trace as the one that is
+    /// most alike.
     fn by_names(&self, trace: &Trace) -> Vec<(EventId, EtNodeIndex)> {
         let mut threads: FxHashMap<u32, Vec<Node>> = FxHashMap::default();
         for node in self.in_order.iter().filter(|node| node.name.is_some()) {
@@ -120,58 +123,64 @@ impl Nodes {
         }
         let mut threads: Vec<Vec<Node>> = threads.into_values().collect();
         threads.sort_by_key(|nodes| (std::cmp::Reverse(nodes.len()), nodes[0].rf_id));
-        let Some(window) = best_window(trace, &threads) else { return Vec::new() };
-        let mut pairs = Vec::new();
-        let mut free: Vec<&Vec<EventId>> = window.iter().collect();
-        for nodes in &threads {
-            let best = (0..free.len()).max_by_key(|&at| (common(trace, nodes, free[at]), std::cmp::Reverse(at)));
-            let Some(best) = best else { break };
-            let events = free.remove(best);
-            let wanted: Vec<Option<NameId>> = nodes.iter().map(|node| node.name).collect();
-            let recorded: Vec<Option<NameId>> = events.iter().map(|id| Some(trace.events.name(*id))).collect();
-            pairs.extend(common_subsequence(&wanted, &recorded).map(|(n, e)| (events[e], nodes[n].index)));
-        }
-        pairs
+        let of_window = |window: &Window| aligned(trace, &threads, window);
+        alike_windows(trace, &threads).iter().flat_map(of_window).collect()
     }
+}
+
+/// The events of a window with the nodes they are, thread by thread.
+fn aligned(trace: &Trace, threads: &[Vec<Node>], window: &Window) -> Vec<(EventId, EtNodeIndex)> {
+    let mut pairs = Vec::new();
+    let mut free: Vec<&Vec<EventId>> = window.iter().collect();
+    for nodes in threads {
+        let best = (0..free.len()).max_by_key(|&at| (common(trace, nodes, free[at]), std::cmp::Reverse(at)));
+        let Some(best) = best else { break };
+        let events = free.remove(best);
+        let wanted: Vec<Option<NameId>> = nodes.iter().map(|node| node.name).collect();
+        let recorded: Vec<Option<NameId>> = events.iter().map(|id| Some(trace.events.name(*id))).collect();
+        pairs.extend(common_subsequence(&wanted, &recorded).map(|(n, e)| (events[e], nodes[n].index)));
+    }
+    pairs
 }
 
 /// The host ranges of each thread within one step.
 type Window = Vec<Vec<EventId>>;
 
-/// The step (or part, or the whole, of a trace without steps) whose names are most alike to those of `threads`, by Dice's
+/// The steps (or the part, or the whole, of a trace without steps) whose names are most alike to those of `threads`, by Dice's
 /// coefficient.
-fn best_window(trace: &Trace, threads: &[Vec<Node>]) -> Option<Window> {
+fn alike_windows(trace: &Trace, threads: &[Vec<Node>]) -> Vec<Window> {
+    const AS_ALIKE: f64 = 0.99;
     let wanted: Vec<Node> = threads.iter().flatten().copied().collect();
     let ranges: Vec<EventId> = host_ranges(trace).collect();
     let alike =
         |events: &[EventId]| 2.0 * common(trace, &wanted, events) as f64 / (wanted.len() + events.len()).max(1) as f64;
-    let windows = candidate_windows(trace, &ranges, wanted.len());
-    let scored = windows.into_iter().map(|(from, to)| (alike(&ranges[from..to]), from, to));
-    let (_, from, to) = scored.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
-    Some(by_track(trace, &ranges[from..to]))
+    let of_steps = step_windows(trace, &ranges);
+    let others = if of_steps.is_empty() { pieces(ranges.len(), wanted.len()) } else { Vec::new() };
+    let scored = |windows: Vec<(usize, usize)>| -> Vec<(f64, usize, usize)> {
+        windows.into_iter().map(|(from, to)| (alike(&ranges[from..to]), from, to)).collect()
+    };
+    let (of_steps, others) = (scored(of_steps), scored(others));
+    let whole = (alike(&ranges), 0, ranges.len());
+    let all = of_steps.iter().chain(&others).chain([&whole]).copied();
+    let Some(best) = all.reduce(|best, next| if next.0 > best.0 { next } else { best }) else { return Vec::new() };
+    let is_step = of_steps.contains(&best);
+    let as_alike = of_steps.into_iter().filter(|step| is_step && step.0 >= AS_ALIKE * best.0);
+    let chosen: Vec<(f64, usize, usize)> = if is_step { as_alike.collect() } else { vec![best] };
+    chosen.into_iter().map(|(_, from, to)| by_track(trace, &ranges[from..to])).collect()
 }
 
-/// Runs of `ranges` to compare with `wanted` nodes: each step and the whole; without steps, overlapping pieces a little
-/// longer than what is wanted.
-fn candidate_windows(trace: &Trace, ranges: &[EventId], wanted: usize) -> Vec<(usize, usize)> {
+/// Each step as a run of `ranges`.
+fn step_windows(trace: &Trace, ranges: &[EventId]) -> Vec<(usize, usize)> {
+    let first = |is_before: &dyn Fn(TimeNs) -> bool| ranges.partition_point(|&id| is_before(trace.events.start(id)));
+    steps(trace).iter().map(|step| (first(&|at| at < step.start), first(&|at| at <= step.end))).collect()
+}
+
+/// Overlapping pieces of `count` ranges, a little longer than what is wanted.
+fn pieces(count: usize, wanted: usize) -> Vec<(usize, usize)> {
     const PIECES_PER_LENGTH: usize = 8;
-    let is_step = |id: EventId| {
-        trace.events.category(id) == Category::Annotation
-            && trace.names.get(trace.events.name(id)).starts_with("ProfilerStep#")
-    };
-    let within = |(from, &step): (usize, &EventId)| {
-        let end = trace.events.end(step);
-        (from, ranges.partition_point(|&id| trace.events.start(id) <= end))
-    };
-    let mut windows: Vec<(usize, usize)> =
-        ranges.iter().enumerate().filter(|(_, step)| is_step(**step)).map(within).collect();
-    if windows.is_empty() {
-        let length = wanted + wanted / PIECES_PER_LENGTH;
-        let starts = (0..ranges.len()).step_by((wanted / PIECES_PER_LENGTH).max(1));
-        windows.extend(starts.map(|from| (from, ranges.len().min(from + length))));
-    }
-    windows.push((0, ranges.len()));
-    windows
+    let length = wanted + wanted / PIECES_PER_LENGTH;
+    let starts = (0..count).step_by((wanted / PIECES_PER_LENGTH).max(1));
+    starts.map(|from| (from, count.min(from + length))).collect()
 }
 
 fn by_track(trace: &Trace, events: &[EventId]) -> Window {

@@ -29,6 +29,7 @@ mod shapes;
 mod shared;
 mod sniff;
 mod source;
+pub mod steps;
 mod stream;
 pub mod table;
 pub mod track;

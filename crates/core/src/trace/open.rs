@@ -1,7 +1,7 @@
 //! Opening: paths → jobs. Files are read in parallel; what cannot be read is an error when it was all that was asked for,
 //! else a diagnostic.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -22,22 +22,46 @@ pub struct Opened {
 /// Opens files and folders.
 ///
 /// # Arguments
-/// `paths`: files (plain, gzip, tar archives), or folders, which stand for all traces directly in them.
+/// `paths`: files (plain, gzip, tar archives), or folders, which stand for all traces directly in them; of a file with several traces
+/// also one, by the name that errors and titles give it (`job.tgz:rank3.json`, `run.sqlite:process 7`).
 ///
 /// # Errors
 /// When nothing could be read: the first reason. When some could, the rest are `unreadable-file` diagnostics.
 pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Opened, OpenError> {
-    let mut files = BTreeSet::new();
+    let (mut files, mut members) = (BTreeSet::new(), BTreeMap::<PathBuf, BTreeSet<&PathBuf>>::new());
     for path in paths {
-        files.extend(source::files(path, loader::may_be_trace)?);
+        match source::file_of_member(path) {
+            Some(file) => members.entry(file).or_default().extend([path]),
+            None => files.extend(source::files(path, loader::may_be_trace)?),
+        }
     }
+    members.retain(|file, _| !files.contains(file));
+    files.extend(members.keys().cloned());
     files.extend(paths.iter().filter_map(|path| source::execution_trace_beside(path)));
     let files: Vec<PathBuf> = files.into_iter().collect();
     let in_chunks = options.in_chunks && files.len() < rayon::current_num_threads();
     let options = &OpenOptions { in_chunks, ..options.clone() };
     let results: Vec<Vec<Result<Loaded, OpenError>>> =
-        files.par_iter().map(|file| loader::file(file, options)).collect();
+        files.par_iter().map(|file| named(loader::file(file, options), members.get(file))).collect();
     collect(results.into_iter().flatten())
+}
+
+/// What was read of a file, of one with `members` that were named only these.
+fn named(
+    mut read: Vec<Result<Loaded, OpenError>>,
+    members: Option<&BTreeSet<&PathBuf>>,
+) -> Vec<Result<Loaded, OpenError>> {
+    let Some(members) = members else { return read };
+    let path = |result: &Result<Loaded, OpenError>| match result {
+        Ok(Loaded::Trace(trace)) => Some(trace.path.clone()),
+        Ok(Loaded::Execution(trace)) => Some(trace.path.clone()),
+        Err(_) => None,
+    };
+    read.retain(|result| path(result).is_none_or(|path| members.contains(&path)));
+    let found: BTreeSet<PathBuf> = read.iter().filter_map(path).collect();
+    let missing = members.iter().filter(|member| !found.contains(**member));
+    read.extend(missing.map(|member| Err(OpenError::Missing { path: (*member).clone() })));
+    read
 }
 
 fn collect(results: impl Iterator<Item = Result<Loaded, OpenError>>) -> Result<Opened, OpenError> {

@@ -80,13 +80,18 @@ pub struct StatedMemory {
     pub source: String,
     /// What is not in it, a line each.
     pub unknown: Vec<String>,
+    /// What is not in it and may be as large as what is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 impl StatedMemory {
     /// With nothing in it that a terminal would take for a command.
     #[must_use]
     pub fn printable(self) -> Self {
-        Self { source: printable(&self.source), unknown: self.unknown.iter().map(|line| printable(line)).collect() }
+        let lines = |lines: &[String]| lines.iter().map(|line| printable(line)).collect();
+        let (unknown, missing) = (lines(&self.unknown), lines(&self.missing));
+        Self { source: printable(&self.source), unknown, missing }
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn adopt(trace: &mut Trace, execution_trace: &ExecutionTrace) {
     let how = match found.by {
         LinkedBy::RecordFunction => "record function ids",
         LinkedBy::ExternalId => "operator ids",
-        LinkedBy::Names => "names in order, within one step",
+        LinkedBy::Names => "names in order, within each step that is alike",
     };
     trace.diagnostics.note(
         "shapes-from-execution-trace",

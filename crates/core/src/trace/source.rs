@@ -138,6 +138,13 @@ pub(super) fn files(path: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<Pat
     Ok(found)
 }
 
+/// The file that `path` names a trace of: `job.tgz` of `job.tgz:rank3.json`; `None` where it is a file itself, or there is none.
+pub(super) fn file_of_member(path: &Path) -> Option<PathBuf> {
+    let text = path.to_str().filter(|_| !path.exists())?;
+    let ends = text.char_indices().filter(|&(_, character)| character == ':').map(|(at, _)| at);
+    ends.map(|at| PathBuf::from(&text[..at])).find(|file| file.is_file())
+}
+
 /// The execution trace that lies beside the profiler trace `path`, by the names in use (`x.kineto.json.gz` → `x.et.json.gz`).
 pub(super) fn execution_trace_beside(path: &Path) -> Option<PathBuf> {
     const PROFILER_ENDINGS: [&str; 4] = [".kineto.json", ".pt.trace.json", "_kineto.json", ".json"];

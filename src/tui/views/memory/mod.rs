@@ -171,6 +171,7 @@ fn summary(work: &Workspace) -> Vec<(String, Role)> {
     }
     let (role, verdict) = match work.outcome.summary.fits {
         Some(false) => (Role::Bad, " ✗ does not fit"),
+        None if memory.after.is_some() => (Role::Warn, work.outcome.summary.verdict()),
         _ => (Role::Strong, ""),
     };
     pieces.push((format!("{}{verdict}", after.peak.bytes), role));
@@ -210,7 +211,8 @@ fn details(work: &Workspace) -> Vec<Detail> {
     }
     if let Some(besides) = work.outcome.summary.memory.as_ref().map(|it| it.besides).filter(|it| it.context_bytes.0 > 0)
     {
-        let text = format!("context {}, reserve {} (assumed)", besides.context_bytes, besides.reserve_bytes);
+        let how = if besides.reserve_is_recorded { "as recorded" } else { "assumed" };
+        let text = format!("context {}, reserve {} ({how})", besides.context_bytes, besides.reserve_bytes);
         details.push(detail("besides", text));
     }
     let (_, now) = work.iteration_figures();

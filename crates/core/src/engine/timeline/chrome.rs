@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
-use super::memory::external;
+use super::operators::Calls;
 use super::{Shown, Timeline, lane_label};
 use crate::cost::Shape;
 use crate::engine::Loaded;
 use crate::graph::timed::NO_TASK;
-use crate::graph::{
-    Collective, DependencyKind, Lane, LaneId, LaneKind, NodeId, Operand, OperatorId, Phase, RankPart, TaskId, TaskKind,
-};
-use crate::trace::MODULE_CALL;
+use crate::graph::{Collective, DependencyKind, Lane, LaneId, LaneKind, NodeId, RankPart, TaskId, TaskKind};
+use crate::trace::steps::is_step_name;
 use crate::units::TimeNs;
 
 /// Host processes are numbered from here by rank, clear of the device numbers that stand for GPU processes.
@@ -24,7 +22,7 @@ impl<'a> Timeline<'a> {
     ///
     /// # Errors
     /// None in practice: the document is plain data.
-    pub fn chrome(&self, loaded: &Loaded) -> serde_json::Result<Vec<u8>> {
+    pub fn chrome(&self, loaded: &'a Loaded) -> serde_json::Result<Vec<u8>> {
         self.document(loaded, &self.graph.ranks.iter().enumerate().collect::<Vec<_>>())
     }
 
@@ -32,13 +30,13 @@ impl<'a> Timeline<'a> {
     ///
     /// # Errors
     /// None in practice: the documents are plain data.
-    pub fn chrome_by_rank(&self, loaded: &Loaded) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
+    pub fn chrome_by_rank(&self, loaded: &'a Loaded) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
         let parts = self.graph.ranks.iter().enumerate();
         parts.map(|part| Ok((part.1.rank.0, self.document(loaded, &[part])?))).collect()
     }
 
     /// The document of some ranks, each with its position among all.
-    fn document(&self, loaded: &Loaded, parts: &[(usize, &'a RankPart)]) -> serde_json::Result<Vec<u8>> {
+    fn document(&self, loaded: &'a Loaded, parts: &[(usize, &'a RankPart)]) -> serde_json::Result<Vec<u8>> {
         let is_shown = |lane| self.lane(lane).is_some_and(|lane| parts.iter().any(|(_, part)| part.rank == lane.rank));
         let mut events = self.names(is_shown);
         let mut memory = None;
@@ -47,12 +45,14 @@ impl<'a> Timeline<'a> {
             if let Some(main) = &main {
                 self.earlier_launches(main, &mut events);
             }
+            self.annotations(loaded, part, &mut events);
             memory = self.memory(place, main, &mut events).or(memory);
         }
-        self.operators(is_shown, &mut events);
+        let calls = Calls::of(self);
+        self.operators(&calls, is_shown, &mut events);
         let mut last_call: BTreeMap<LaneId, usize> = BTreeMap::new();
         for shown in self.shown.iter().filter(|shown| is_shown(shown.lane)) {
-            self.task(shown, &mut events, &mut last_call);
+            self.task(shown, &calls, &mut events, &mut last_call);
         }
         self.critical_flows(is_shown, &mut events);
         let changed = !self.outcome.scenario.steps.is_empty();
@@ -71,7 +71,7 @@ impl<'a> Timeline<'a> {
             retime_predicted: predicted,
             retime_batches: Some(self.outcome.resolved.repeats).filter(|&batches| batches > 1),
             retime_memory: memory,
-            retime_iteration: parts.first().map_or("", |(_, part)| &part.iteration),
+            retime_iteration: parts.first().map_or(String::new(), |(_, part)| step_name(part)),
             distributed_info: place.and_then(|(rank, part)| {
                 let loaded = || u32::try_from(self.graph.ranks.len()).ok().filter(|&n| n > 1);
                 let known = self.outcome.resolved.rank_count.or(rank.world_size).or_else(loaded);
@@ -131,7 +131,7 @@ impl<'a> Timeline<'a> {
             last.max_by_key(|&(end, task, _)| (end, task)).map(|(end, task, lane)| (self.through_sync(task, end), lane))
         };
         let (end, lane) = host_end(part.end).filter(|_| !part.iteration.is_empty())?;
-        let number: u64 = part.iteration.rsplit('#').next().and_then(|number| number.parse().ok()).unwrap_or(1);
+        let number = step_number(part);
         let split = part.begin.and_then(host_end).map(|(split, _)| split);
         let before = split.map(|split| (number.saturating_sub(1), TimeNs(0), split));
         let spans = before.into_iter().chain([(number, split.unwrap_or(part.iteration_start), end)]);
@@ -174,79 +174,14 @@ impl<'a> Timeline<'a> {
         next.filter(|shown| shown.kind == TaskKind::Joint).map_or(end, |joint| self.end(joint.task).max(end))
     }
 
-    /// Every operator over the simulated time of what it and its callees did on their thread, in a frame of its module where that is
-    /// known.
-    fn operators(&self, is_shown: impl Fn(LaneId) -> bool, events: &mut Vec<Event<'a>>) {
-        let spans = self.operator_spans().into_iter().enumerate();
-        let all = self.graph.operators.iter().zip(spans).filter(|(operator, _)| is_shown(operator.lane));
-        // A forward operator and what goes back through it share a number.
-        let forward: BTreeSet<OperatorId> =
-            self.graph.operators.iter().filter_map(|operator| operator.forward).collect();
-        for (operator, (index, span)) in all {
-            let (Some((from, to)), Some(lane)) = (span, self.lane(operator.lane)) else { continue };
-            let made = Some(OperatorId(index as u32)).filter(|id| forward.contains(id));
-            let operands = self.outcome.resolved.works.operands(self.graph, OperatorId(index as u32));
-            let operands = operands.map(|operands| &operands.inputs);
-            let args = Args {
-                external_id: Some(external(OperatorId(index as u32))),
-                sequence_number: operator
-                    .forward
-                    .filter(|_| operator.phase == Phase::Backward)
-                    .or(made)
-                    .map(|id| i64::from(id.0)),
-                input_dims: operands.map(|inputs| inputs.iter().map(event::dims).collect()),
-                input_type: operands.map(|inputs| inputs.iter().map(event::type_name).collect()),
-                concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),
-                ..Args::default()
-            };
-            let module = self.graph.names.get(operator.module);
-            if operator.parent.is_none() && !module.is_empty() {
-                let frame = format!("{MODULE_CALL}{module}").into();
-                events.push(Event::complete("python_function", frame, self.process(&lane), from, to, Args::default()));
-            }
-            let name = self.graph.names.get(operator.name).into();
-            events.push(Event::complete("cpu_op", name, self.process(&lane), from, to, args));
-        }
-    }
-
-    /// The simulated span of each operator; one without host time of its own, such as a view on a device, stands where
-    /// the call before it in the same caller ended.
-    fn operator_spans(&self) -> Vec<Option<(TimeNs, TimeNs)>> {
-        let operators = &self.graph.operators;
-        let mut spans: Vec<Option<(TimeNs, TimeNs)>> = vec![None; operators.len()];
-        let mut calling: BTreeMap<LaneId, Option<OperatorId>> = BTreeMap::new();
-        for shown in &self.shown {
-            let on_host = self.lane(shown.lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }));
-            let caller = match shown.kind {
-                TaskKind::Joint => calling.get(&shown.lane).copied().flatten(),
-                _ => shown.operator,
-            };
-            if on_host {
-                calling
-                    .insert(shown.lane, caller.filter(|_| matches!(shown.kind, TaskKind::Runtime | TaskKind::Joint)));
-            }
-            if let Some(id) = caller.filter(|_| on_host) {
-                widen(&mut spans[id.0 as usize], (self.start(shown.task), self.end(shown.task)));
-            }
-        }
-        // Callers stand before what they called: each is complete when its turn comes.
-        for index in (0..operators.len()).rev() {
-            if let (Some(caller), Some(span)) = (operators[index].parent, spans[index]) {
-                widen(&mut spans[caller.0 as usize], span);
-            }
-        }
-        let mut reached: Vec<Option<TimeNs>> = vec![None; operators.len()];
-        for (index, operator) in operators.iter().enumerate() {
-            let Some(caller) = operator.parent.map(|id| id.0 as usize) else { continue };
-            let at = reached[caller].or_else(|| spans[caller].map(|(from, _)| from));
-            spans[index] = spans[index].or_else(|| at.map(|at| (at, at)));
-            reached[caller] = spans[index].map(|(_, to)| to);
-        }
-        spans
-    }
-
     /// A call or a piece of device work; a joint after a call draws the call's end out.
-    fn task(&self, shown: &Shown<'a>, events: &mut Vec<Event<'a>>, last_call: &mut BTreeMap<LaneId, usize>) {
+    fn task(
+        &self,
+        shown: &Shown<'a>,
+        calls: &Calls,
+        events: &mut Vec<Event<'a>>,
+        last_call: &mut BTreeMap<LaneId, usize>,
+    ) {
         let Some(lane) = self.lane(shown.lane) else { return };
         let (start, end) = (self.start(shown.task), self.end(shown.task));
         match shown.kind {
@@ -262,7 +197,7 @@ impl<'a> Timeline<'a> {
             }
             TaskKind::Runtime => {
                 let args = Args {
-                    external_id: shown.operator.map(external),
+                    external_id: shown.operator.map(|id| calls.external(id, Some(shown.task))),
                     correlation: Some(u64::from(shown.task.0) + 1),
                     ..Args::default()
                 };
@@ -271,12 +206,12 @@ impl<'a> Timeline<'a> {
             }
             TaskKind::Kernel | TaskKind::Memcpy | TaskKind::Memset | TaskKind::Collective(_) => {
                 let start = self.arrival(shown).unwrap_or(start);
-                events.push(self.device_event(shown, &lane, (start, end)));
+                events.push(self.device_event(shown, calls, &lane, (start, end)));
             }
         }
     }
 
-    fn device_event(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
+    fn device_event(&self, shown: &Shown<'a>, calls: &Calls, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
         if matches!(lane.kind, LaneKind::Thread { .. }) {
             return self.host_collective(shown, lane, (start, end));
         }
@@ -291,10 +226,10 @@ impl<'a> Timeline<'a> {
         };
         let is_copy = matches!(shown.kind, TaskKind::Memcpy | TaskKind::Memset);
         let collective = self.collective_of(shown);
+        let launch = self.launch_of(shown);
         let args = Args {
-            external_id: shown.operator.map(external),
-            correlation: self
-                .launch_of(shown)
+            external_id: shown.operator.map(|id| calls.external(id, launch)),
+            correlation: launch
                 .or_else(|| self.is_from_before(shown).then_some(shown.task))
                 .map(|task| u64::from(task.0) + 1),
             device,
@@ -383,6 +318,17 @@ impl<'a> Timeline<'a> {
     }
 }
 
+/// The number of the chosen step, of `ProfilerStep#3` or `step 3`.
+fn step_number(part: &RankPart) -> u64 {
+    part.iteration.rsplit(['#', ' ']).next().and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+/// The name of the chosen step in the file; empty where the rank has no steps.
+fn step_name(part: &RankPart) -> String {
+    let is_told = part.iteration.is_empty() || is_step_name(&part.iteration);
+    if is_told { part.iteration.clone() } else { format!("ProfilerStep#{}", step_number(part)) }
+}
+
 fn is_thread(lane: Option<Lane>) -> bool {
     lane.is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }))
 }
@@ -393,16 +339,4 @@ fn sequence(kind: TaskKind) -> Option<u64> {
         TaskKind::Collective(id) => Some(u64::from(id.0) + 1),
         _ => None,
     }
-}
-
-fn concrete(operand: &Operand) -> String {
-    match operand {
-        Operand::Value(text) => text.clone(),
-        _ => String::new(),
-    }
-}
-
-/// Lets `span` cover `other`, too.
-fn widen(span: &mut Option<(TimeNs, TimeNs)>, other: (TimeNs, TimeNs)) {
-    *span = Some(span.map_or(other, |(from, to)| (from.min(other.0), to.max(other.1))));
 }

@@ -19,8 +19,8 @@ pub struct Document<'a> {
     pub retime_predicted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retime_error: Option<f64>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub retime_iteration: &'a str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub retime_iteration: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retime_batches: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,6 +189,8 @@ pub struct Args {
     pub device_id: Option<i64>,
     #[serde(rename = "Total Allocated", skip_serializing_if = "Option::is_none")]
     pub total_allocated: Option<u64>,
+    #[serde(rename = "Total Reserved", skip_serializing_if = "Option::is_none")]
+    pub total_reserved: Option<u64>,
     #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
     pub holds: Option<&'static str>,
     /// Where the event itself is written elsewhere.

@@ -32,6 +32,8 @@ impl<'a> Timeline<'a> {
         });
         let simulated = Simulated { graph: self.graph, timed: &resolved.timed, schedule: &self.outcome.schedule };
         let times = simulated.host_times(place);
+        let peak = memory.peak().bytes;
+        let reserved = memory.reserve.map(|share| (peak.0 as f64 * (1.0 + share)).round() as u64);
         let (mut last, mut total) = (TimeNs(-1), 0_u64);
         for (index, comes) in memory.in_order() {
             let buffer = &memory.buffers[index];
@@ -49,13 +51,16 @@ impl<'a> Timeline<'a> {
                 device_type: Some(u32::from(device.is_some())),
                 device_id: Some(device.unwrap_or(-1)),
                 total_allocated: Some(total),
+                total_reserved: reserved,
                 external_id: buffer.operator.filter(|_| comes).map(external),
                 holds: comes.then(|| buffer.holds.name()),
                 ..Args::default()
             };
             events.push(Event::memory(self.process(&main), at, args));
         }
-        Some(StatedMemory { source: memory.source.name().to_owned(), unknown: memory.unknown.clone() })
+        let (source, unknown, missing) =
+            (memory.source.name().to_owned(), memory.unknown.clone(), memory.missing.clone());
+        Some(StatedMemory { source, unknown, missing })
     }
 }
 

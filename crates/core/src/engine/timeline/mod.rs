@@ -1,8 +1,10 @@
 //! The simulated timeline of an outcome: its tasks in order, as rows, and as a trace in the profiler's own form.
 
+mod annotations;
 mod chrome;
 mod event;
 mod memory;
+mod operators;
 
 use serde::Serialize;
 

@@ -198,7 +198,7 @@ fn is_annotation_name(name: &str) -> bool {
 
 fn bucket(trace: &Trace) -> Vec<Raw> {
     let annotation: Vec<bool> = trace.names.iter().map(|(_, text)| is_annotation_name(text)).collect();
-    let step: Vec<bool> = trace.names.iter().map(|(_, text)| crate::graph::iteration::is_step_name(text)).collect();
+    let step: Vec<bool> = trace.names.iter().map(|(_, text)| crate::trace::steps::is_step_name(text)).collect();
     let mut raw: Vec<Raw> = (0..trace.tracks.len()).map(|_| Raw::default()).collect();
     for id in trace.events.ids() {
         let Some(raw) = raw.get_mut(trace.events.track(id).0 as usize) else { continue };

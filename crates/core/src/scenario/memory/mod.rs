@@ -13,7 +13,7 @@ use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
 use crate::scenario::tables::TablePlacement;
 use crate::scenario::work_classes::tasks_of_operators;
-use crate::units::{Bytes, TimeNs, total};
+use crate::units::{Bytes, Percent, TimeNs, total};
 
 use recomputed::recompute;
 
@@ -49,6 +49,7 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
         }
         if resizes || draft.batch().is_some() {
             of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
+            of_rank.missing.extend(sizes.stays(&of_rank.buffers));
         }
         grow(weights.grown, &mut of_rank.buffers);
         let copies = !weights.copies.is_empty();
@@ -127,6 +128,30 @@ impl Sizes<'_, '_> {
             None => 1.0,
         };
         Bytes((buffer.bytes.0 as f64 * ratio).round() as u64)
+    }
+
+    /// What to say where a larger batch leaves much of what it should make larger as it was, since no sizes were recorded of the operators
+    /// that it is of.
+    fn stays(&self, buffers: &[Buffer]) -> Option<String> {
+        const MUCH: u64 = 10;
+        self.draft.batch().filter(|(old, new)| new > old)?;
+        let is_result = |buffer: &&Buffer| buffer.holds == Holds::Activations;
+        let is_told = |buffer: &&Buffer| buffer.operator.is_none_or(|operator| self.has_sizes(operator));
+        let sum = |buffers: &mut dyn Iterator<Item = &Buffer>| total(buffers.map(|buffer| buffer.bytes.0));
+        let all = sum(&mut buffers.iter().filter(is_result));
+        let stays = sum(&mut buffers.iter().filter(is_result).filter(|buffer| !is_told(buffer)));
+        (stays > all / MUCH).then(|| {
+            let share = Percent(stays as f64 / all as f64);
+            format!("what the batch adds to results of operators whose sizes were not recorded: {share:.0} of results stay as traced")
+        })
+    }
+
+    /// Whether arguments of an operator, or of one around it, were recorded.
+    fn has_sizes(&self, operator: OperatorId) -> bool {
+        let operators = &self.draft.graph().operators;
+        let around = |id: &OperatorId| operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        let mut all = std::iter::successors(Some(operator), around).take(DEPTH);
+        all.any(|id| operators.get(id.0 as usize).is_some_and(|operator| operator.operands.is_some()))
     }
 
     /// Whether an operator gives the gradient of the rows that were looked up, which grows with their number.

@@ -151,6 +151,7 @@ pub(super) fn memory(event: &RawEvent<'_>, at: TimeNs, names: &mut NameTable) ->
         bytes: signed(event[Key::MemoryBytes]).unwrap_or_default(),
         address: wide(event[Key::Address]).unwrap_or_default(),
         total_allocated: wide(event[Key::TotalAllocated]),
+        total_reserved: wide(event[Key::TotalReserved]),
         on_device: signed(event[Key::DeviceType]).is_some_and(|kind| kind != 0),
         device: signed(event[Key::DeviceId]).unwrap_or(-1),
         holds: decoded(event[Key::Holds], names),

@@ -163,6 +163,8 @@ pub enum Key {
     DeviceId,
     /// Allocated afterwards.
     TotalAllocated,
+    /// Reserved afterwards.
+    TotalReserved,
     /// What the allocation holds, of an exported trace.
     Holds,
     /// The kernel that a call launches.
@@ -228,6 +230,7 @@ impl Key {
             b"Device Type" => Self::DeviceType,
             b"Device Id" => Self::DeviceId,
             b"Total Allocated" => Self::TotalAllocated,
+            b"Total Reserved" => Self::TotalReserved,
             b"kernel" => Self::Launched,
             b"name" => Self::MetadataName,
             b"retime holds" => Self::Holds,

@@ -1,0 +1,201 @@
+//! Operators as the profiler records them, and which call of its operator a task belongs to: edits that repeat work call its operators
+//! again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::event::{self, Args, Event};
+use super::{Shown, Timeline};
+use crate::graph::{LaneId, LaneKind, Operand, Operator, OperatorId, Phase, TaskId, TaskKind};
+use crate::trace::MODULE_CALL;
+use crate::units::TimeNs;
+
+/// The simulated time of an operator, by operator.
+type Spans = Vec<Option<(TimeNs, TimeNs)>>;
+
+/// The calls of operators: the traced one has number 0, repeated ones count from 1.
+pub(super) struct Calls {
+    operators: usize,
+    /// By task of a thread the operator it belongs to and the number of the call.
+    of_task: FxHashMap<TaskId, (OperatorId, u32)>,
+    /// By operator the outermost one around it.
+    outermost: Vec<OperatorId>,
+    /// By number of repeated call and outermost operator the thread it is on.
+    repeated: BTreeMap<(u32, OperatorId), LaneId>,
+}
+
+/// A run of tasks of one outermost operator on a thread.
+struct Run {
+    lane: LaneId,
+    is_added: bool,
+    tasks: Vec<(TaskId, OperatorId)>,
+    /// How many of them launch or compute.
+    works: usize,
+}
+
+impl Calls {
+    /// # Complexity
+    /// O(n log n) in tasks.
+    pub(super) fn of(timeline: &Timeline<'_>) -> Self {
+        let outermost = outermost(&timeline.graph.operators);
+        let mut calls =
+            Self { operators: outermost.len(), of_task: FxHashMap::default(), outermost, repeated: BTreeMap::new() };
+        for (root, runs) in runs(timeline, &calls.outermost) {
+            let traced: usize = runs.iter().filter(|run| !run.is_added).map(|run| run.works).sum();
+            let mut next = 1;
+            for run in runs {
+                // A launch that was added to an operator is no call of it.
+                let is_call = run.is_added && run.works > 0 && 2 * run.works >= traced;
+                let number = if is_call { next } else { 0 };
+                next += u32::from(is_call);
+                calls.of_task.extend(run.tasks.into_iter().map(|(task, operator)| (task, (operator, number))));
+                if number > 0 {
+                    calls.repeated.insert((number, root), run.lane);
+                }
+            }
+        }
+        calls
+    }
+
+    /// The number in the file of an operator's call that the host's `task` belongs to.
+    pub(super) fn external(&self, operator: OperatorId, task: Option<TaskId>) -> u64 {
+        let of_task = task.and_then(|task| self.of_task.get(&task));
+        let root = |id: OperatorId| self.outermost.get(id.0 as usize);
+        let number = of_task.filter(|(caller, _)| root(*caller) == root(operator)).map_or(0, |&(_, number)| number);
+        self.numbered(operator, number)
+    }
+
+    fn numbered(&self, operator: OperatorId, number: u32) -> u64 {
+        u64::from(operator.0) + 1 + u64::from(number) * self.operators as u64
+    }
+}
+
+/// By operator the outermost one around it: callers stand before what they call.
+fn outermost(operators: &[Operator]) -> Vec<OperatorId> {
+    let mut found: Vec<OperatorId> = Vec::with_capacity(operators.len());
+    for (index, operator) in operators.iter().enumerate() {
+        found.push(operator.parent.map_or(OperatorId(index as u32), |parent| found[parent.0 as usize]));
+    }
+    found
+}
+
+/// By outermost operator the runs of its tasks in order. A run of added tasks behind others is a call of its own; traced ones are one,
+/// with what was added among them.
+fn runs(timeline: &Timeline<'_>, outermost: &[OperatorId]) -> BTreeMap<OperatorId, Vec<Run>> {
+    let mut on_thread: Vec<&Shown<'_>> = timeline.shown.iter().filter(|shown| timeline.is_on_thread(shown)).collect();
+    on_thread.sort_by_key(|shown| (shown.lane, timeline.start(shown.task), shown.task));
+    let mut runs: BTreeMap<OperatorId, Vec<Run>> = BTreeMap::new();
+    let (mut current, mut caller): (Option<(LaneId, OperatorId)>, Option<OperatorId>) = (None, None);
+    for shown in on_thread {
+        caller = caller.filter(|_| current.is_some_and(|(lane, _)| lane == shown.lane));
+        // What follows a call that waited belongs to its operator.
+        let operator = if shown.kind == TaskKind::Joint { caller } else { shown.operator };
+        caller = operator.filter(|_| matches!(shown.kind, TaskKind::Runtime | TaskKind::Joint));
+        let Some(operator) = operator else { continue };
+        let (root, is_added) = (outermost[operator.0 as usize], shown.node.is_none());
+        let known = runs.entry(root).or_default();
+        let goes_on = current == Some((shown.lane, root));
+        let same = known.iter().rposition(|run| if goes_on { true } else { !run.is_added && !is_added });
+        let at = same.unwrap_or_else(|| {
+            known.push(Run { lane: shown.lane, is_added, tasks: Vec::new(), works: 0 });
+            known.len() - 1
+        });
+        known[at].is_added &= is_added;
+        known[at].tasks.push((shown.task, operator));
+        known[at].works += usize::from(matches!(shown.kind, TaskKind::Runtime | TaskKind::Compute));
+        current = Some((shown.lane, root));
+    }
+    runs
+}
+
+impl<'a> Timeline<'a> {
+    fn is_on_thread(&self, shown: &Shown<'_>) -> bool {
+        self.lane(shown.lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }))
+    }
+
+    /// Every call of an operator over the simulated time of what it and its callees did on their thread, in a frame of its module where
+    /// that is known.
+    pub(super) fn operators(&self, calls: &Calls, is_shown: impl Fn(LaneId) -> bool, events: &mut Vec<Event<'a>>) {
+        // A forward operator and what goes back through it share a number.
+        let forward: BTreeSet<OperatorId> =
+            self.graph.operators.iter().filter_map(|operator| operator.forward).collect();
+        let most = calls.repeated.keys().map(|&(number, _)| number).max().unwrap_or(0);
+        for number in 0..=most {
+            for (index, span) in self.operator_spans(calls, number).into_iter().enumerate() {
+                let id = OperatorId(index as u32);
+                let repeated = calls.repeated.get(&(number, calls.outermost[index])).copied();
+                let lane = repeated.filter(|_| number > 0).unwrap_or(self.graph.operators[index].lane);
+                if let Some(span) = span.filter(|_| is_shown(lane)) {
+                    self.operator(calls, (id, number), (lane, span), forward.contains(&id), events);
+                }
+            }
+        }
+    }
+
+    fn operator(
+        &self,
+        calls: &Calls,
+        (id, number): (OperatorId, u32),
+        (lane, (from, to)): (LaneId, (TimeNs, TimeNs)),
+        has_backward: bool,
+        events: &mut Vec<Event<'a>>,
+    ) {
+        let Some(lane) = self.lane(lane) else { return };
+        let operator = &self.graph.operators[id.0 as usize];
+        let operands = self.outcome.resolved.works.operands(self.graph, id).map(|operands| &operands.inputs);
+        let shared =
+            operator.forward.filter(|_| operator.phase == Phase::Backward).or(Some(id).filter(|_| has_backward));
+        let args = Args {
+            external_id: Some(calls.numbered(id, number)),
+            sequence_number: shared.and_then(|id| i64::try_from(calls.numbered(id, number) - 1).ok()),
+            input_dims: operands.map(|inputs| inputs.iter().map(event::dims).collect()),
+            input_type: operands.map(|inputs| inputs.iter().map(event::type_name).collect()),
+            concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),
+            ..Args::default()
+        };
+        let module = self.graph.names.get(operator.module);
+        if operator.parent.is_none() && !module.is_empty() {
+            let frame = format!("{MODULE_CALL}{module}").into();
+            events.push(Event::complete("python_function", frame, self.process(&lane), from, to, Args::default()));
+        }
+        let name = self.graph.names.get(operator.name).into();
+        events.push(Event::complete("cpu_op", name, self.process(&lane), from, to, args));
+    }
+
+    /// The simulated span of each operator's call of this number; one without host time of its own, such as a view on a device, stands
+    /// where the call before it in the same caller ended.
+    fn operator_spans(&self, calls: &Calls, number: u32) -> Spans {
+        let operators = &self.graph.operators;
+        let mut spans: Spans = vec![None; operators.len()];
+        for (&task, &(id, _)) in calls.of_task.iter().filter(|(_, call)| call.1 == number) {
+            widen(&mut spans[id.0 as usize], (self.start(task), self.end(task)));
+        }
+        // Callers stand before what they called: each is complete when its turn comes.
+        for index in (0..operators.len()).rev() {
+            if let (Some(caller), Some(span)) = (operators[index].parent, spans[index]) {
+                widen(&mut spans[caller.0 as usize], span);
+            }
+        }
+        let mut reached: Vec<Option<TimeNs>> = vec![None; operators.len()];
+        for (index, operator) in operators.iter().enumerate() {
+            let Some(caller) = operator.parent.map(|id| id.0 as usize) else { continue };
+            let at = reached[caller].or_else(|| spans[caller].map(|(from, _)| from));
+            spans[index] = spans[index].or_else(|| at.map(|at| (at, at)));
+            reached[caller] = spans[index].map(|(_, to)| to);
+        }
+        spans
+    }
+}
+
+fn concrete(operand: &Operand) -> String {
+    match operand {
+        Operand::Value(text) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+/// Lets `span` cover `other`, too.
+fn widen(span: &mut Option<(TimeNs, TimeNs)>, other: (TimeNs, TimeNs)) {
+    *span = Some(span.map_or(other, |(from, to)| (from.min(other.0), to.max(other.1))));
+}

@@ -1,0 +1,154 @@
+//! Where the steps of a trace begin and end: where the profiler was told, else behind each update of the parameters.
+
+use rustc_hash::FxHashMap;
+
+use crate::units::TimeNs;
+
+use super::{Category, EventId, Trace, TrackId, TrackKind};
+
+/// A step of the host's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepRange {
+    /// Its name as recorded; `step 3` where the profiler was not told of steps.
+    pub name: String,
+    /// The thread that recorded it.
+    pub track: TrackId,
+    /// When it begins, in the trace's time.
+    pub start: TimeNs,
+    /// When it ends.
+    pub end: TimeNs,
+}
+
+/// Whether `name` is that of a step the profiler was told of.
+pub fn is_step_name(name: &str) -> bool {
+    name.starts_with("ProfilerStep")
+}
+
+/// The steps in order of start: annotations (operators in 2021) on the host thread that recorded most of them. Without any, a step
+/// ends with each update of the parameters, of two or more, and the next begins.
+///
+/// # Complexity
+/// O(events + names).
+pub fn steps(trace: &Trace) -> Vec<StepRange> {
+    let told = ranges_named(trace, is_step_name);
+    if told.is_empty() {
+        return between_updates(trace);
+    }
+    let step = |&id: &EventId| StepRange {
+        name: trace.names.get(trace.events.name(id)).to_owned(),
+        track: trace.events.track(id),
+        start: trace.events.start(id),
+        end: trace.events.end(id),
+    };
+    told.iter().map(step).collect()
+}
+
+/// Host ranges with such names in order of start, on the thread that has most of them.
+fn ranges_named(trace: &Trace, is_wanted: impl Fn(&str) -> bool) -> Vec<EventId> {
+    let names: Vec<bool> = trace.names.iter().map(|(_, text)| is_wanted(text)).collect();
+    if !names.contains(&true) {
+        return Vec::new();
+    }
+    let is_named = |id: &EventId| names.get(trace.events.name(*id).0 as usize) == Some(&true);
+    let mut found: Vec<EventId> =
+        trace.events.ids().filter(|id| is_named(id) && is_range_of_thread(trace, *id)).collect();
+    let mut per_track: FxHashMap<TrackId, usize> = FxHashMap::default();
+    for &id in &found {
+        *per_track.entry(trace.events.track(id)).or_default() += 1;
+    }
+    let main = per_track.into_iter().max_by_key(|&(track, count)| (count, std::cmp::Reverse(track)));
+    found.retain(|&id| main.is_some_and(|(main, _)| trace.events.track(id) == main));
+    found
+}
+
+fn is_range_of_thread(trace: &Trace, id: EventId) -> bool {
+    let track = trace.tracks.get(trace.events.track(id).0 as usize);
+    track.is_some_and(|track| matches!(track.kind, TrackKind::Thread { .. }))
+        && matches!(trace.events.category(id), Category::Annotation | Category::Operator)
+}
+
+/// Steps that end with the updates of a training loop. Updates with no backward pass between them are one, of several optimizers.
+fn between_updates(trace: &Trace) -> Vec<StepRange> {
+    let updates = ranges_named(trace, |name| name.starts_with("Optimizer.step#"));
+    let Some(&first) = updates.first().filter(|_| updates.len() > 1) else { return Vec::new() };
+    let backward = backward_starts(trace);
+    let mut ends: Vec<TimeNs> = Vec::new();
+    for &update in &updates {
+        let (start, end) = (trace.events.start(update), trace.events.end(update));
+        let runs_between = |before: TimeNs| {
+            let at = backward.partition_point(|&at| at < before);
+            before <= start && (backward.is_empty() || backward.get(at).is_some_and(|&at| at < start))
+        };
+        match ends.last_mut().filter(|before| !runs_between(**before)) {
+            Some(before) => *before = end.max(*before),
+            None => ends.push(end),
+        }
+    }
+    let mut start = first_host_work(trace).unwrap_or_else(|| trace.events.start(first));
+    let step = |(number, end): (usize, TimeNs)| {
+        let begins = std::mem::replace(&mut start, end);
+        StepRange { name: format!("step {number}"), track: trace.events.track(first), start: begins, end }
+    };
+    if ends.len() > 1 { ends.into_iter().enumerate().map(step).collect() } else { Vec::new() }
+}
+
+/// When parts of backward passes begin, in order.
+fn backward_starts(trace: &Trace) -> Vec<TimeNs> {
+    let names: Vec<bool> = trace.names.iter().map(|(_, text)| text.starts_with("autograd::engine")).collect();
+    let is_backward = |id: &EventId| names.get(trace.events.name(*id).0 as usize) == Some(&true);
+    trace.events.ids().filter(is_backward).map(|id| trace.events.start(id)).collect()
+}
+
+fn first_host_work(trace: &Trace) -> Option<TimeNs> {
+    let first = trace.events.ids().find(|&id| is_range_of_thread(trace, id))?;
+    Some(trace.events.start(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::load_bytes;
+
+    /// The steps of a trace with such host ranges: name, start and duration in µs.
+    fn found(ranges: &[(&str, u32, u32)]) -> Vec<(String, i64, i64)> {
+        let event = |(name, ts, dur): &(&str, u32, u32)| {
+            let category =
+                if name.starts_with("aten") || name.starts_with("autograd") { "cpu_op" } else { "user_annotation" };
+            format!(r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#)
+        };
+        let events: Vec<String> = ranges.iter().map(event).collect();
+        let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+        let trace = load_bytes(text.as_bytes(), "hand-made.json").unwrap();
+        let origin = steps(&trace).first().map_or(TimeNs(0), |step| step.start);
+        let us = |time: TimeNs| time.since(origin).0 / 1000;
+        steps(&trace).into_iter().map(|step| (step.name, us(step.start), us(step.end))).collect()
+    }
+
+    const BACKWARD: &str = "autograd::engine::evaluate_function: MmBackward0";
+
+    #[test]
+    fn updates_end_steps_where_the_profiler_was_not_told_of_any() {
+        let update = "Optimizer.step#SGD.step";
+        let two = [
+            ("aten::mm", 0, 5),
+            (BACKWARD, 10, 5),
+            (update, 20, 10),
+            ("aten::mm", 40, 5),
+            (BACKWARD, 50, 5),
+            (update, 60, 10),
+        ];
+        assert_eq!(found(&two), [("step 0".to_owned(), 0, 30), ("step 1".to_owned(), 30, 70)]);
+        assert_eq!(found(&two[..3]), [], "one update is no step that repeats");
+        let told: Vec<_> = two.into_iter().chain([("ProfilerStep#7", 0, 80)]).collect();
+        assert_eq!(found(&told), [("ProfilerStep#7".to_owned(), 0, 80)]);
+    }
+
+    #[test]
+    fn optimizers_that_update_one_after_another_end_one_step() {
+        let (dense, sparse) = ("Optimizer.step#SGD.step", "Optimizer.step#Adagrad.step");
+        let step = |at: u32| [(BACKWARD, at, 5), (dense, at + 10, 5), (sparse, at + 20, 5)];
+        let ranges: Vec<_> = [step(0), step(40), step(80)].concat();
+        let ends: Vec<i64> = found(&ranges).into_iter().map(|(.., end)| end).collect();
+        assert_eq!(ends, [25, 65, 105]);
+    }
+}

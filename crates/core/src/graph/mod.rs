@@ -247,6 +247,28 @@ impl ExecutionGraph {
         belongs
     }
 
+    /// For each task, whether it ended within the chosen iteration of its rank as that was recorded, on a lane of its own: of one
+    /// that repeats just what one period holds. What stands for work from before the trace is none.
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub fn recorded_tasks(&self) -> Vec<bool> {
+        let window = |part: &RankPart| {
+            let begin = part.begin.map_or(TimeNs(i64::MIN), |begin| self.tasks[begin].measured_start);
+            (begin, self.tasks[part.end].measured_start)
+        };
+        let of_rank: Vec<(TimeNs, TimeNs)> = self.ranks.iter().map(window).collect();
+        let of_lane: Vec<Option<(TimeNs, TimeNs)>> =
+            self.lanes.iter().map(|lane| Some(of_rank[self.place_of(lane.rank)?])).collect();
+        let is_recorded = |node: NodeId| {
+            let task = &self.tasks[node];
+            let end = task.measured_end();
+            let within = of_lane.get(task.lane.0 as usize).copied().flatten();
+            within.is_some_and(|(from, to)| from < end && end <= to) && !self.is_backlog(node)
+        };
+        self.tasks.node_indices().map(is_recorded).collect()
+    }
+
     /// When a task was launched; `next` holds that of what follows on each lane.
     fn launched(&self, node: NodeId, next: &mut [TimeNs]) -> TimeNs {
         let task = &self.tasks[node];

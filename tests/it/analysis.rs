@@ -37,6 +37,7 @@ impl ByHand {
         let stream = |stream| LaneKind::Stream { device: 0, stream };
         let lanes = [LaneKind::Thread { tid: 1 }, stream(7), stream(20), LaneKind::Virtual].map(lane).to_vec();
         Self(ExecutionGraph {
+            is_predicted: false,
             tasks: petgraph::graph::DiGraph::default(),
             lanes,
             operators: Vec::new(),

@@ -13,7 +13,9 @@
 use crate::device::LinkProfile;
 use crate::units::{DurNs, Percent};
 
-use super::collective::{CollectiveTime, UNMEASURED_ERROR, buffer_bytes, bus_factor, collective_time, latency_and_bandwidth};
+use super::collective::{
+    CollectiveTime, UNMEASURED_ERROR, buffer_bytes, bus_factor, collective_time, latency_and_bandwidth,
+};
 use super::work::{CollectiveKind, Shape, Work};
 
 /// Devices of a node where nothing tells.
@@ -293,9 +295,8 @@ mod tests {
     #[test]
     fn a_link_that_nobody_measured_is_no_faster_than_one_that_carries_more_and_was() {
         let links = Links::builtin().unwrap();
-        let time = |link: &str, kind, bytes, ranks| {
-            Topology::flat(links.find(link).unwrap()).time(kind, bytes, ranks).us
-        };
+        let time =
+            |link: &str, kind, bytes, ranks| Topology::flat(links.find(link).unwrap()).time(kind, bytes, ranks).us;
         for kind in KINDS {
             for ranks in [2, 3, 4, 8] {
                 for bytes in [1, 1 << 10, 1 << 18, 1 << 28] {

@@ -285,8 +285,7 @@ impl Engine {
             let predicted = rank.trace.as_ref().and_then(|trace| trace.predicted.as_deref());
             predicted.is_some_and(|how| rank.execution_trace.is_some() || is_placed(how))
         });
-        context.is_predicted =
-            job.ranks.iter().any(|rank| rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some()));
+        context.is_predicted = graph.is_predicted;
         if let Some(unknown) = context.unknown_device(&graph) {
             notes.add(Severity::Warning, "unknown-device", &unknown, None, || unknown.clone());
         }

@@ -59,6 +59,8 @@ pub struct ExecutionGraph {
     pub ranks: Vec<RankPart>,
     /// Largest measured period over ranks: what the replay is compared with.
     pub measured: DurNs,
+    /// Whether times are a prediction themselves: none was measured.
+    pub is_predicted: bool,
     /// Device work of the window that started later than any rule explains, the latest first.
     pub late_starts: Vec<LateStart>,
     /// The replay's constants of each rank, in the order of `ranks`; empty for a graph that was not built from traces.

@@ -65,6 +65,8 @@ impl DeviceTime {
                 sums.added_ns += DurNs(timed.durations[added.task.0 as usize]).scale(counts[rank]);
             }
         }
+        sums.changed_to_ns = sums.changed_to_ns.min(DurNs::LONGEST);
+        sums.added_ns = sums.added_ns.min(DurNs::LONGEST);
         sums
     }
 

@@ -353,9 +353,9 @@ fn the_smallest_screen_does_nothing_that_it_does_not_show() {
 
 #[test]
 fn hints_name_the_keys_of_the_users_keymap() {
-    let keymap = "[timeline]\n\"C-l\" = \"zoom-in\"\nw = \"\"\n[everywhere]\nb = \"\"\nB = \"batch\"";
+    let keymap = "[timeline]\nw = \"\"\n[everywhere]\nb = \"\"\nB = \"batch\"";
     let mut screen = open_with_keys("vgg13-train-h100", (80, 24), &[], keymap);
-    assert_shows(&screen, "C-l s zoom");
+    assert_shows(&screen, "+ s zoom");
     assert_shows(&screen, "B batch size");
     let at = text(&screen).lines().nth(4).unwrap().find("B batch").unwrap() as u16;
     let before = text(&screen);
@@ -367,8 +367,8 @@ fn hints_name_the_keys_of_the_users_keymap() {
 #[test]
 fn a_search_goes_to_lanes_where_no_event_has_the_text() {
     let mut screen = open("vgg13-train-h100", (120, 40), &[]);
-    play(&mut screen, "/autograd<enter>");
-    assert_shows(&screen, "1 of 1 with `autograd`");
+    play(&mut screen, "/main 42741<enter>");
+    assert_shows(&screen, "1 of 1 with `main 42741`");
     play(&mut screen, "/stream 7<enter>");
     assert_shows(&screen, "1 of 1 with `stream 7`");
 }

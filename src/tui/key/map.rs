@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(map.get(Pane::Timeline, "w".parse().unwrap()), None);
         assert_eq!(map.get(Pane::Table, "F".parse().unwrap()), Some("path"));
         let shown = |key: &str| map.in_place_of(key, Pane::Timeline);
-        assert_eq!((shown("w").as_deref(), shown("s").as_deref()), (Some("C-l"), Some("s")), "as hints tell them");
+        assert_eq!((shown("w").as_deref(), shown("s").as_deref()), (Some("+"), Some("s")), "as hints tell them");
         let freed = Keymap::load("[timeline]\nw = \"\"").unwrap();
         assert_eq!(
             freed.in_place_of("w", Pane::Timeline),

@@ -19,15 +19,21 @@ pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
     let Some(name) = app.view.title(work) else { return };
     let room = rule.width().saturating_sub(6) as usize;
     let end = rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
-    let left = rule.width().saturating_sub(end + 4);
+    let left = room_beside(app, end, rule.width());
     app.view.beside_title(work, &mut rule.part(end + 2, 0, left, 1));
+}
+
+/// Columns between the end of the title and the last message.
+fn room_beside(app: &App, end: u16, width: u16) -> u16 {
+    let message = app.status.as_ref().map_or(0, |message| message.text.width() as u16 + 6);
+    width.saturating_sub(end + 4).saturating_sub(message)
 }
 
 /// The part of the rule at `area` that is right of the title.
 pub fn beside_title(app: &App, work: &Workspace, area: Rect) -> Option<Rect> {
     let name = app.view.title(work)?;
     let end = 4 + cut(&name, area.width.saturating_sub(6) as usize).width() as u16;
-    Some(Rect { x: area.x + end + 2, width: area.width.saturating_sub(end + 4), ..area })
+    Some(Rect { x: area.x + end + 2, width: room_beside(app, end, area.width), ..area })
 }
 
 /// What keys do to the scenario's steps.

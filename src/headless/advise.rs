@@ -56,8 +56,7 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
                 of_section.take(SHOWN).map(|group| {
                     let others: Vec<&AdvisedOption> = group[1..].iter().map(|&at| &found[at]).collect();
                     let first = &found[group[0]];
-                    let caveat = first.caveat().map_or(String::new(), |caveat| format!(" ({caveat})"));
-                    AdvisedOption { steps: vec![first.described(&others, "; ") + &caveat], ..first.clone() }
+                    AdvisedOption { steps: vec![first.described(&others, "; ")], ..first.clone() }
                 }),
             );
             if count > 0 {
@@ -69,6 +68,9 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
                 writeln!(out, "{} more with --json or --csv\n", count - SHOWN)?;
             }
         }
+    }
+    if let Some(left_out) = answer.advice.left_out() {
+        writeln!(out, "{left_out}")?;
     }
     if let Some(goal) = goal {
         writeln!(out, "{}", goal.sentence())?;

@@ -199,7 +199,7 @@ fn table(points: &[Point], place: &Place<'_>) -> output::Table {
     for point in points {
         let is_known = point.bound != Limit::Unknown;
         let known = |text: String| if is_known { text } else { "–".to_owned() };
-        let of_roof = point.least_seconds(place) / point.load.seconds.max(f64::MIN_POSITIVE);
+        let of_roof = point.share_of_roof(point.least_seconds(place));
         table.row([
             point.count.to_string(),
             format!("{:.1}", point.load.seconds * 1e6),
@@ -210,7 +210,7 @@ fn table(points: &[Point], place: &Place<'_>) -> output::Table {
             optional(point.communication_intensity),
             known(format!("{:.1}", point.throughput / 1e9)),
             known(format!("{:.1}", point.attainable / 1e9)),
-            known(if of_roof.is_finite() { format!("{:.1}", 100.0 * of_roof) } else { "–".to_owned() }),
+            of_roof.map_or("–".to_owned(), |share| format!("{:.1}", 100.0 * share)),
             point.bound.name().to_owned(),
             point.label.clone(),
         ]);

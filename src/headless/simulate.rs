@@ -127,7 +127,13 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         )?;
     }
     if summary.unmodelled_share >= LEAST_SHARE {
-        writeln!(out, "  no model    for {} of the work: it keeps its time", percent(summary.unmodelled_share))?;
+        let share = percent(summary.unmodelled_share);
+        let how = match (summary.device_time.not_modelled_ns, summary.device_time.by_roofs_ns) {
+            (_, DurNs::ZERO) => "it keeps its time",
+            (DurNs::ZERO, _) => "it follows the roofs of both devices",
+            _ => "it keeps its time, or follows the roofs of both devices",
+        };
+        writeln!(out, "  no model    for {share} of the work: {how}")?;
     }
     if let Some(account) = device_time(&summary.device_time).filter(|_| !outcome.steps.is_empty()) {
         writeln!(out, "  device time {account}")?;
@@ -173,7 +179,12 @@ fn device_time(time: &DeviceTime) -> Option<String> {
     if time.base_ns == DurNs::ZERO && time.added_ns == DurNs::ZERO {
         return None;
     }
-    let change = || format!("{} changed to {}", time.changed_ns, time.changed_to_ns);
+    let change = || match time.by_roofs_ns {
+        DurNs::ZERO => format!("{} changed to {}", time.changed_ns, time.changed_to_ns),
+        by_roofs => {
+            format!("{} changed to {}, of which {by_roofs} not modelled", time.changed_ns, time.changed_to_ns)
+        }
+    };
     let kept = || match time.not_modelled_ns {
         DurNs::ZERO => format!("{} kept", time.kept_ns),
         not_modelled => format!("{} kept, of which {not_modelled} not modelled", time.kept_ns),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::session::{
-    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, grid, is_mostly_unhandled, none_fits,
-    read_text, slices, still_gains,
+    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, grid, has_unmodelled, none_fits, read_text,
+    slices, still_gains,
 };
 use retime_core::scenario::{Scenario, Step};
 
@@ -218,13 +218,9 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
         let at: Vec<String> = point.knobs.iter().map(|(knob, value)| setting(knob, *value)).collect();
         writeln!(out, "not done: {}: {}", at.join(" "), point.not_done.as_deref().unwrap_or_default())?;
     }
-    if is_mostly_unhandled(&answer.points) {
+    if has_unmodelled(&answer.points) {
         let share = answer.points.iter().map(|point| point.unhandled_share).fold(0.0, f64::max);
-        writeln!(
-            out,
-            "most of the device's time ({:.0}) is as traced at every point: no best follows",
-            Percent(share)
-        )?;
+        writeln!(out, "no model covers {:.0} of the device's time at some point: no best follows", Percent(share))?;
     }
     if let Some(batch) = answer.optimal_batch {
         if still_gains(&answer.points, batch) {

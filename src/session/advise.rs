@@ -11,9 +11,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use retime_core::analysis::advise::{self, Candidate, SpeedUpTarget};
-use retime_core::analysis::replay::ReplayStatus;
 use retime_core::scenario::{Scenario, parse_step};
-use retime_core::units::{Bytes, DurNs};
+use retime_core::units::{Bytes, DurNs, Percent};
 
 use super::board::is_modelled;
 use super::{Engine, ErrorBand, Loaded, Outcome, Section, Sharding, Summary};
@@ -68,16 +67,10 @@ pub struct AdvisedOption {
 }
 
 impl AdvisedOption {
-    /// Whether models cover enough of what it should change to tell a gain from a loss: one that they do not is shown
-    /// behind the rest, reaches no goal and is part of no combination.
-    pub fn is_modelled(&self) -> bool {
+    /// Whether models cover enough of what it should change to tell a gain from a loss: one that they do not is not proposed and
+    /// is part of no combination.
+    fn is_modelled(&self) -> bool {
         is_modelled(self.unmodelled_share)
-    }
-
-    /// What a reader has to know of it before its gain: `43 % of the device's time not modelled`.
-    pub fn caveat(&self) -> Option<String> {
-        (!self.is_modelled())
-            .then(|| format!("{:.0} % of the device's time not modelled", 100.0 * self.unmodelled_share))
     }
 }
 
@@ -96,6 +89,28 @@ pub struct Sensitivity {
     pub factor_for_target: Option<f64>,
 }
 
+/// An option that is not proposed, since models cover too little of what it should change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Its steps as lines.
+    pub steps: Vec<String>,
+    /// Share of the device's time that they should have changed and no model covers.
+    pub unmodelled_share: f64,
+}
+
+impl From<AdvisedOption> for LeftOut {
+    fn from(AdvisedOption { steps, unmodelled_share, .. }: AdvisedOption) -> Self {
+        Self { steps, unmodelled_share }
+    }
+}
+
+impl LeftOut {
+    /// Its steps and why it is left out: `resize-batch 64 (90 %)`.
+    fn described(&self) -> String {
+        format!("{} ({:.0})", self.steps.join(" + "), Percent(self.unmodelled_share))
+    }
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advice {
@@ -105,8 +120,10 @@ pub struct Advice {
     pub sensitivity: Vec<Sensitivity>,
     /// With a target only.
     pub goal: Option<Goal>,
-    /// Whether the trace does not replay as measured: nothing is proposed then.
+    /// Whether the replay does not pass: nothing is proposed then.
     pub fails_replay: bool,
+    /// What gains but is not proposed, since models cover too little of what it should change; the largest gain first.
+    pub left_out: Vec<LeftOut>,
     /// Whether there is more to come.
     #[serde(skip)]
     pub is_partial: bool,
@@ -116,10 +133,20 @@ impl Advice {
     /// Why there are no options.
     pub fn none(&self) -> &'static str {
         if self.fails_replay {
-            "the replay does not come to what was measured: nothing is proposed"
+            "the replay does not pass: it does not come to what was measured, or does so by kept times: nothing is proposed"
         } else {
             "no edit that is known makes it faster"
         }
+    }
+
+    /// What is not proposed for want of models, in a sentence; `None` where all that gains is.
+    pub fn left_out(&self) -> Option<String> {
+        const NAMED: usize = 3;
+        let named: Vec<String> = self.left_out.iter().take(NAMED).map(LeftOut::described).collect();
+        let more = self.left_out.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let what = "left out, since no model covers that share of the device's time";
+        (!named.is_empty()).then(|| format!("{what}: {}{more}", named.join(", ")))
     }
 }
 
@@ -175,7 +202,7 @@ pub fn advise_live(
 ) -> Option<Advice> {
     let mut candidates = advise::candidates(&loaded.base, &loaded.context);
     // What does not replay as measured does not answer to edits as the model would.
-    let is_sound = loaded.replay.summary.replay_status != ReplayStatus::Fail;
+    let is_sound = loaded.replay.summary.replay_status.passes();
     candidates.retain(|_| is_sound);
     let options = RefCell::default();
     let mut search = Search { engine, loaded, base, candidates, is_overtaken, found, options };
@@ -188,21 +215,22 @@ pub fn advise_live(
     alone.extend(search.alone(known)?);
     alone.sort_by(by_gain);
     let together = search.together(&alone)?;
-    let mut options: Vec<AdvisedOption> = alone.into_iter().chain(together).map(|tried| tried.option).collect();
+    let all = alone.into_iter().chain(together).map(|tried| tried.option);
+    let (mut options, mut unsure): (Vec<_>, Vec<_>) = all.partition(AdvisedOption::is_modelled);
     sort(&mut options);
+    sort(&mut unsure);
+    let left_out = unsure.into_iter().map(LeftOut::from).collect();
     let goal = target.map(|target| Goal::of(&options, target));
     let sensitivity = search.sensitivity(target)?;
-    Some(Advice { sensitivity, options, goal, fails_replay: !is_sound, is_partial: false })
+    Some(Advice { sensitivity, options, left_out, goal, fails_replay: !is_sound, is_partial: false })
 }
 
-/// The most that is sure to be gained first; options of another batch behind them, since their gain is per sample, and last
-/// what models cover too little of.
+/// The most that is sure to be gained first; options of another batch behind them, since their gain is per sample.
 pub(super) fn sort(options: &mut [AdvisedOption]) {
     let order = |a: &AdvisedOption, b: &AdvisedOption| {
         b.sure_gain.total_cmp(&a.sure_gain).then_with(|| b.gain.total_cmp(&a.gain)).then_with(|| a.steps.cmp(&b.steps))
     };
-    let last = |option: &AdvisedOption| (!option.is_modelled(), option.is_per_sample);
-    options.sort_by(|a, b| last(a).cmp(&last(b)).then_with(|| order(a, b)));
+    options.sort_by(|a, b| a.is_per_sample.cmp(&b.is_per_sample).then_with(|| order(a, b)));
 }
 
 fn by_gain(a: &Tried, b: &Tried) -> std::cmp::Ordering {
@@ -328,7 +356,8 @@ impl Search<'_> {
 
     /// Hands on what gains.
     fn tell(&self, tried: &[Tried]) {
-        let gaining = tried.iter().map(|tried| &tried.option).filter(|option| option.gain >= LEAST_GAIN);
+        let gains = |option: &&AdvisedOption| option.gain >= LEAST_GAIN && option.is_modelled();
+        let gaining = tried.iter().map(|tried| &tried.option).filter(gains);
         let mut options = self.options.borrow_mut();
         let before = options.len();
         options.extend(gaining.cloned());

@@ -13,6 +13,7 @@ use retime_core::scenario::grammar::{Kind, Knob};
 use retime_core::scenario::{Scenario, Step, nearest, parse_step, transforms};
 use retime_core::units::{Bytes, DurNs};
 
+use super::board::is_modelled;
 pub use slice::{SweepSlice, slices};
 
 /// A knob and its values.
@@ -317,20 +318,17 @@ impl SweepPoint {
     }
 }
 
-/// Share of the device's time left as it was from which nothing follows from a sweep about the best value.
-const MOSTLY_UNHANDLED: f64 = 0.5;
-
-/// Whether most of the device's time is as traced in some point, whatever the knob says.
-pub fn is_mostly_unhandled(points: &[SweepPoint]) -> bool {
-    points.iter().any(|point| point.unhandled_share > MOSTLY_UNHANDLED)
+/// Whether models cover too little of what some point should change to tell which is the best.
+pub fn has_unmodelled(points: &[SweepPoint]) -> bool {
+    points.iter().any(|point| !is_modelled(point.unhandled_share))
 }
 
 /// The smallest batch size tried whose doubling gains at most 5 % in throughput, among points that fit; the largest of them where every
-/// doubling that is known gains more. None where none is, and where most of the device's time is as traced.
+/// doubling that is known gains more. None where none is, and where models cover too little.
 ///
 /// Twice a batch size that is no point itself is taken to lie on the line between its neighbours.
 pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
-    if is_mostly_unhandled(points) {
+    if has_unmodelled(points) {
         return None;
     }
     let fitting = points.iter().filter(|point| point.fits != Some(false));
@@ -438,9 +436,9 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_best_batch_where_the_sweep_leaves_most_as_traced() {
-        let points = [64.0, 128.0, 256.0].map(|batch| SweepPoint { unhandled_share: 0.9, ..point(batch, batch, None) });
-        assert!(is_mostly_unhandled(&points));
+    fn there_is_no_best_batch_where_models_cover_too_little_of_the_sweep() {
+        let points = [64.0, 128.0, 256.0].map(|batch| SweepPoint { unhandled_share: 0.4, ..point(batch, batch, None) });
+        assert!(has_unmodelled(&points));
         assert_eq!(optimal_batch(&points), None);
     }
 

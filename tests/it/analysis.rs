@@ -37,6 +37,7 @@ impl ByHand {
         let stream = |stream| LaneKind::Stream { device: 0, stream };
         let lanes = [LaneKind::Thread { tid: 1 }, stream(7), stream(20), LaneKind::Virtual].map(lane).to_vec();
         Self(ExecutionGraph {
+            is_predicted: false,
             tasks: petgraph::graph::DiGraph::default(),
             lanes,
             operators: Vec::new(),
@@ -401,11 +402,14 @@ fn nothing_is_proposed_on_a_trace_that_does_not_replay() {
         .windows(2)
         .all(|pair| pair[0].is_per_sample != pair[1].is_per_sample || pair[0].sure_gain >= pair[1].sure_gain);
     assert!(!sound.options.is_empty() && is_ranked, "{sound:?}");
-    let mut replay = Outcome::clone(&loaded.replay);
-    replay.summary.replay_status = ReplayStatus::Fail;
-    loaded.replay = Arc::new(replay);
-    let advice = asked(&loaded);
-    assert!(advice.options.is_empty() && advice.none().contains("does not come to what was measured"), "{advice:?}");
+    for status in [ReplayStatus::Fail, ReplayStatus::Pinned] {
+        let mut replay = Outcome::clone(&loaded.replay);
+        replay.summary.replay_status = status;
+        loaded.replay = Arc::new(replay);
+        let advice = asked(&loaded);
+        assert!(advice.options.is_empty() && advice.left_out.is_empty() && advice.fails_replay, "{advice:?}");
+        assert!(advice.none().contains("the replay does not pass"), "{advice:?}");
+    }
 }
 
 /// The bundled prediction, or what was made of its text.

@@ -4,7 +4,7 @@
 use ratatui::style::Modifier;
 use retime::tui::ScriptedScreen;
 
-use crate::screen_samples::{open, text};
+use crate::screen_samples::{open, open_with_keys, text};
 
 /// What opens each pane.
 const PANES: [&str; 12] = ["", "2", "3", "4", "5", "6", "8", "9", "R", "t", "g", "<tab>"];
@@ -349,4 +349,45 @@ fn the_smallest_screen_does_nothing_that_it_does_not_show() {
         let is_told = shown.contains("no room") || ":bguUQ".contains(key);
         assert!(is_told || shown == before, "{key:?}:\n{shown}");
     }
+}
+
+#[test]
+fn hints_name_the_keys_of_the_users_keymap() {
+    let keymap = "[timeline]\nw = \"\"\n[everywhere]\nb = \"\"\nB = \"batch\"";
+    let mut screen = open_with_keys("vgg13-train-h100", (80, 24), &[], keymap);
+    assert_shows(&screen, "+ s zoom");
+    assert_shows(&screen, "B batch size");
+    let at = text(&screen).lines().nth(4).unwrap().find("B batch").unwrap() as u16;
+    let before = text(&screen);
+    screen.click((text(&screen).lines().nth(4).unwrap()[..at as usize].chars().count() as u16, 4));
+    screen.settle();
+    assert_ne!(text(&screen), before, "a click runs it");
+}
+
+#[test]
+fn a_search_goes_to_lanes_where_no_event_has_the_text() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &[]);
+    play(&mut screen, "/main 42741<enter>");
+    assert_shows(&screen, "1 of 1 with `main 42741`");
+    play(&mut screen, "/stream 7<enter>");
+    assert_shows(&screen, "1 of 1 with `stream 7`");
+}
+
+#[test]
+fn the_legend_stands_beside_the_chosen_event_and_hides_families() {
+    let mut screen = open("vgg13-train-h100", (120, 40), &["scale kind=kernel x0.5"]);
+    play(&mut screen, "<right>");
+    let shown = text(&screen);
+    let (y, line) = shown.lines().enumerate().find(|(_, line)| line.contains("■ gemm")).expect("a legend");
+    assert!(line.starts_with("── conv"), "{line}");
+    let x = line.split("■ gemm").next().unwrap().chars().count();
+    screen.click((x as u16 + 1, y as u16));
+    screen.settle();
+    assert_shows(&screen, "□ gemm");
+}
+
+#[test]
+fn a_small_screen_shows_the_first_keys_whole_and_kernels_below_edited_lanes() {
+    assert_shows(&open("vgg13-train-h100", (80, 24), &[]), ": type one");
+    assert_shows(&open("vgg13-train-h100", (80, 24), &["resize-batch 1024"]), "kernels ");
 }

@@ -16,11 +16,16 @@ const SIZES: [(u16, u16); 4] = [(40, 10), (80, 24), (120, 40), (200, 60)];
 /// An edit that no cost model has a say in, so that pictures do not change with one.
 const EDIT: &str = "scale kind=kernel x0.5";
 
-pub fn open(name: &str, (width, height): (u16, u16), steps: &[&str]) -> ScriptedScreen {
+pub fn open(name: &str, size: (u16, u16), steps: &[&str]) -> ScriptedScreen {
+    open_with_keys(name, size, steps, "")
+}
+
+/// The same with a keymap.
+pub fn open_with_keys(name: &str, (width, height): (u16, u16), steps: &[&str], keymap: &str) -> ScriptedScreen {
     let engine = engine();
     let loaded = sample::find(name).unwrap().load(&engine, &BuildOptions::default()).unwrap();
     let scenario = Scenario::parse(steps.iter().copied()).unwrap();
-    let style = Style { depth: Depth::True, ..Style::plain() };
+    let style = Style { depth: Depth::True, keymap: keymap.to_owned(), ..Style::plain() };
     let mut screen = ScriptedScreen::new(Arc::clone(&engine), vec![loaded], &scenario, &style, Size { width, height });
     screen.settle();
     screen

@@ -28,10 +28,9 @@ pub struct Goal {
 impl Goal {
     /// The simplest option that saves `target`; without one the best of the same batch, else of any.
     pub fn of(options: &[AdvisedOption], target: f64) -> Self {
-        let modelled = || options.iter().filter(|option| option.is_modelled());
-        let reaching = modelled().filter(|option| option.gain >= target);
+        let reaching = options.iter().filter(|option| option.gain >= target);
         let simplest = reaching.min_by_key(|option| (option.is_hardware, option.is_per_sample, option.steps.len()));
-        let most = || modelled().min_by(|a, b| b.gain.total_cmp(&a.gain));
+        let most = || options.iter().min_by(|a, b| b.gain.total_cmp(&a.gain));
         let chosen = simplest.or_else(most);
         Self {
             target,
@@ -86,12 +85,6 @@ mod tests {
         let batch = AdvisedOption { is_per_sample: true, ..option(&["resize-batch 64"], 0.5) };
         let mut options = vec![option(&["swap-gpu H100"], 0.4), option(&["fuse-optimizer", "cuda-graph"], 0.3), batch];
         let steps = |options: &[AdvisedOption], target| Goal::of(options, target).steps.join("; ");
-        let unknown = AdvisedOption { unmodelled_share: 0.4, ..option(&["fuse-optimizer"], 0.9) };
-        assert_eq!(
-            steps(&[unknown, options[2].clone()], 0.4),
-            "resize-batch 64",
-            "what no model covers reaches no goal"
-        );
         assert_eq!(steps(&options, 0.2), "fuse-optimizer; cuda-graph");
         assert_eq!(steps(&options, 0.4), "resize-batch 64");
         let most = Goal::of(&options, 0.9);

@@ -182,10 +182,8 @@ fn sources(outcome: &Outcome) -> Block {
         }
     }
     let row = |((provenance, model), (time, error)): ((Provenance, &str), (DurNs, f64))| {
-        let error = match provenance {
-            Provenance::Measured => "–".to_owned(),
-            _ => format!("±{:.0}", Percent(error / time.0.max(1) as f64)),
-        };
+        let known = format!("±{:.0}", Percent(error / time.0.max(1) as f64));
+        let error = if model.is_empty() { "–".to_owned() } else { known };
         let model = if model.is_empty() { "–" } else { model };
         let source = format!("{provenance:?}").to_lowercase();
         vec![source, model.to_owned(), time.to_string(), share(time, outcome.summary.simulated_ns), error]

@@ -65,14 +65,21 @@ fn down(app: &mut App, regions: &Regions, x: u16, y: u16) -> CommandResult {
         return run_line(app, line);
     }
     if inside(regions.titles) && regions.scenario.is_none() {
-        let key = app.workspace().and_then(|work| steps::key_at(work, x));
-        return key.map_or(Ok(Vec::new()), |key| press(app, key));
+        let command = app.workspace().and_then(|work| steps::command_at(work, &app.keymap, x));
+        return command.map_or(Ok(Vec::new()), |command| run_line(app, command));
     }
     if inside(regions.ribbon) {
         let at = (x - regions.ribbon.x, y - regions.ribbon.y);
         let part = app.workspace().and_then(|work| ribbon::part_at(work, regions.ribbon.width, at));
         let is_chosen = app.workspace().is_some_and(|work| work.timeline.family == part);
         return choose_family(app, part.filter(|_| !is_chosen));
+    }
+    if inside(regions.details_rule) {
+        let beside =
+            app.workspace().and_then(|work| Some((work, pane::beside_title(app, work, regions.details_rule)?)));
+        let family =
+            beside.and_then(|(work, area)| app.view.family_beside_title(work, x.checked_sub(area.x)?, area.width));
+        return family.map_or(Ok(Vec::new()), |family| toggle_family(app, family));
     }
     if inside(regions.details) && !regions.is_bare {
         return on_details(app, regions, (x, y));

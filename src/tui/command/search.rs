@@ -229,13 +229,15 @@ impl App {
             if timeline.go_to_rank(scene, extent, &name) {
                 return Some((1, 1));
             }
-            let found = find(scene, timeline, is_forward, is_here_one)?;
+            let Some(found) = find(scene, timeline, is_forward, is_here_one) else {
+                return timeline.go_to_lane(scene, extent, &name, (is_forward, is_here_one));
+            };
             let side = timeline.side;
             timeline.select(scene, extent, found.item, side);
             Some((found.number, found.count))
         });
         let text = || self.workspace().map_or("", |work| &work.timeline.search).to_owned();
-        found.flatten().ok_or_else(|| format!("no event has `{}` in its name", text()))
+        found.flatten().ok_or_else(|| format!("no event or lane has `{}` in its name", text()))
     }
 }
 

@@ -39,6 +39,8 @@ pub enum KeymapError {
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
     bindings: FxHashMap<(Pane, KeyPress), String>,
+    /// The commands' own keys, where the user changed any.
+    own: Option<Box<Keymap>>,
 }
 
 impl Keymap {
@@ -63,7 +65,20 @@ impl Keymap {
                 }
             }
         }
+        let own = Self::standard();
+        map.own = (own.bindings != map.bindings).then(|| Box::new(own));
         Ok(map)
+    }
+
+    /// The key that does in `pane` what `key` does there by itself: that one or, where the user changed it, the shortest that does;
+    /// `None` where none does.
+    pub fn in_place_of(&self, key: &str, pane: Pane) -> Option<String> {
+        let press = key.parse().ok();
+        let does = |map: &Self| press.and_then(|press| map.get(pane, press)).map(str::to_owned);
+        match self.own.as_ref().and_then(|own| does(own)) {
+            Some(line) if does(self).as_ref() != Some(&line) => self.keys_of(&line, Some(pane)).into_iter().next(),
+            _ => Some(key.to_owned()),
+        }
     }
 
     /// The commands' own keys.
@@ -127,6 +142,14 @@ mod tests {
         assert_eq!(map.get(Pane::Timeline, "C-l".parse().unwrap()), Some("zoom-in"));
         assert_eq!(map.get(Pane::Timeline, "w".parse().unwrap()), None);
         assert_eq!(map.get(Pane::Table, "F".parse().unwrap()), Some("path"));
+        let shown = |key: &str| map.in_place_of(key, Pane::Timeline);
+        assert_eq!((shown("w").as_deref(), shown("s").as_deref()), (Some("+"), Some("s")), "as hints tell them");
+        let freed = Keymap::load("[timeline]\nw = \"\"").unwrap();
+        assert_eq!(
+            freed.in_place_of("w", Pane::Timeline),
+            freed.keys_of("zoom-in", Some(Pane::Timeline)).first().cloned()
+        );
+        assert_eq!(Keymap::standard().in_place_of("w", Pane::Timeline).as_deref(), Some("w"));
     }
 
     #[test]

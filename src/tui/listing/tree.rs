@@ -8,6 +8,8 @@ use retime_core::cost::{Estimate, Prediction, Provenance};
 use retime_core::graph::{ExecutionGraph, NodeId, Task, TaskKind};
 use retime_core::units::DurNs;
 
+use retime_core::scenario::Resolved;
+
 use super::Sources;
 use super::group::{Group, Grouping, compare};
 
@@ -23,7 +25,8 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<Group> {
     let inside = graph.iteration_tasks();
     let (of_label, of_place) = (FxHashMap::default(), FxHashMap::default());
     let mut tree = Tree { sources, graph, nodes: Vec::new(), roots: Vec::new(), of_label, of_place };
-    let mut told = InOrder { changes: &sources.outcome.resolved.changes, removed: &sources.outcome.resolved.removed };
+    let resolved = &*sources.outcome.resolved;
+    let mut told = InOrder { resolved, changes: &resolved.changes, removed: &resolved.removed };
     for node in graph.tasks.node_indices().filter(|&node| inside[node.index()] && is_seen(node)) {
         let task = &graph.tasks[node];
         if task.kind.is_work() && (sources.arrangement.grouping != Grouping::Kernel || is_kernel(task)) {
@@ -51,6 +54,7 @@ struct Tree<'a> {
 
 /// What tasks take after the edits, asked in the order of the tasks.
 struct InOrder<'a> {
+    resolved: &'a Resolved,
     changes: &'a [(NodeId, Prediction)],
     removed: &'a [NodeId],
 }
@@ -61,8 +65,8 @@ impl InOrder<'_> {
         self.changes = after(self.changes, |&(known, _)| known < node);
         self.removed = after(self.removed, |&known| known < node);
         let change = self.changes.first().filter(|(known, _)| *known == node);
-        let (duration, provenance) =
-            change.map_or((task.duration, Provenance::Measured), |(_, of)| (of.duration, of.provenance));
+        let untouched = || self.resolved.untouched(task.duration);
+        let Prediction { duration, provenance, .. } = change.map_or_else(untouched, |(_, of)| *of);
         let is_removed = self.removed.first() == Some(&node);
         (if is_removed { DurNs::ZERO } else { duration }, provenance)
     }

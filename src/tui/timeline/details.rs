@@ -103,7 +103,7 @@ fn added_details(scene: Scene<'_>, number: u32, prediction: Option<Prediction>, 
 
 fn task_details(scene: Scene<'_>, node: NodeId, prediction: Option<Prediction>, details: &mut Vec<Detail>) {
     let Some(task) = scene.graph.tasks.node_weight(node) else { return };
-    details.push(detail("source", source(task, prediction)));
+    details.push(detail("source", source(scene, task, prediction)));
     let kind = kind_name(scene, task);
     let bytes = scene.resolved.works.carried(scene.graph, node);
     let size = if bytes.0 > 0 { format!("{kind}, {bytes}") } else { kind };
@@ -124,12 +124,13 @@ fn task_details(scene: Scene<'_>, node: NodeId, prediction: Option<Prediction>, 
 }
 
 /// Where the simulated duration comes from.
-fn source(task: &Task, prediction: Option<Prediction>) -> String {
+fn source(scene: Scene<'_>, task: &Task, prediction: Option<Prediction>) -> String {
     let Some(prediction) = prediction else {
+        let origin = if scene.graph.is_predicted { "predicted" } else { "measured" };
         return if task.measured == task.duration {
-            "measured".to_owned()
+            origin.to_owned()
         } else {
-            format!("measured, {} of it its own", task.duration)
+            format!("{origin}, {} of it its own", task.duration)
         };
     };
     predicted(prediction)

@@ -122,6 +122,38 @@ impl Timeline {
         first.is_some()
     }
 
+    /// Goes to the next lane whose name contains `text`, which is lower case, or the one before, around the end if need be; its number
+    /// among them and how many there are.
+    ///
+    /// # Arguments
+    /// `is_here_one`: whether the lane of the cursor counts.
+    pub fn go_to_lane(
+        &mut self,
+        scene: Scene<'_>,
+        extent: Extent,
+        text: &str,
+        (is_forward, is_here_one): (bool, bool),
+    ) -> Option<(usize, usize)> {
+        let count = scene.graph.lanes.len() + scene.resolved.added_lanes.len();
+        let is_named = |&lane: &usize| scene.is_drawn(lane) && scene.lane_label(lane).to_lowercase().contains(text);
+        let named: Vec<usize> = (0..count).filter(is_named).collect();
+        let at = if is_forward {
+            named.iter().position(|&lane| lane > self.lane || lane == self.lane && is_here_one).unwrap_or(0)
+        } else {
+            named.iter().rposition(|&lane| lane < self.lane).unwrap_or(named.len().saturating_sub(1))
+        };
+        let lane = *named.get(at)?;
+        self.hidden.remove(&lane);
+        while let Some(fold) = fold_of(self, scene, lane) {
+            self.toggle_fold(fold);
+        }
+        let row = scene.rows(self, extent.rows()).into_iter().find(|row| row.lane == lane)?;
+        self.go_to_row(scene, extent, row);
+        // Nothing of it is chosen, as of a rank.
+        self.selected = None;
+        Some((at + 1, named.len()))
+    }
+
     /// Selects `item` where it is drawn and brings it on the screen.
     pub fn select(&mut self, scene: Scene<'_>, extent: Extent, item: Item, side: Side) {
         let Some(lane) = scene.lane_of(item).map(|lane| lane.0 as usize) else { return };

@@ -19,7 +19,7 @@ use super::scene::Scene;
 use super::state::Timeline;
 
 /// Rows that sums of kernels need below the lanes, their title included.
-const LEAST_KERNELS: u16 = 4;
+const LEAST_KERNELS: u16 = 3;
 
 /// Rows above the lanes: the ruler, and the minimap where there is room for one.
 pub fn head_height(height: u16) -> u16 {

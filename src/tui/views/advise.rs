@@ -163,13 +163,12 @@ fn option(work: &Workspace) -> Option<&AdvisedOption> {
     }
 }
 
-/// What the chosen option is made of, what of it is not modelled or assumed, and what the goal takes.
+/// What the chosen option is made of, what of it is assumed, and what the goal takes.
 fn chosen(work: &Workspace) -> Option<String> {
     let goal = work.advice.advice.as_deref()?.goal.as_ref().map(|goal| format!("goal {}", goal.sentence()));
     let option = option(work)?;
-    let (steps, caveat) = (option.steps.join(" + "), option.caveat());
-    let said: Vec<&str> =
-        caveat.iter().chain(&goal).chain([&steps]).chain(&option.assumed).map(String::as_str).collect();
+    let steps = option.steps.join(" + ");
+    let said: Vec<&str> = goal.iter().chain([&steps]).chain(&option.assumed).map(String::as_str).collect();
     Some(said.join(" · "))
 }
 
@@ -275,8 +274,7 @@ fn options(advice: &Advice, is_stale: bool) -> Table<'_> {
         1 => "1 option on top of the scenario".to_owned(),
         count => format!("{count} options on top of the scenario"),
     };
-    let unsure = advice.options.iter().filter(|option| !option.is_modelled()).count();
-    let unsure = if unsure > 0 { format!(" · {unsure} of work that no model covers") } else { String::new() };
+    let unsure = advice.left_out().map_or(String::new(), |left_out| format!(" · {left_out}"));
     Table {
         summary: vec![(goal, Role::Accent), (text, Role::Dim), (unsure, Role::Warn), note(is_stale)],
         columns: options_columns(),
@@ -310,15 +308,14 @@ fn goal(goal: &Goal) -> String {
 
 fn option_row(option: &AdvisedOption, others: &[&AdvisedOption]) -> TableRow {
     let band = option.error_band;
-    let better = if option.is_modelled() { Role::Good } else { Role::Warn };
     let left = Percent(option.unmodelled_share);
     let left = if option.unmodelled_share >= NOTABLE { left.to_string() } else { String::new() };
     TableRow {
         values: vec![
             name(format!("{}{}", option.described(others, " + "), assumed(option)), Role::Strong),
             value(option.steady_ns.to_string(), Role::Text),
-            value(format!("−{:.1} %", 100.0 * option.gain), better),
-            value(time_bar(1.0 - option.gain, option.steady_ns, band), better),
+            value(format!("−{:.1} %", 100.0 * option.gain), Role::Good),
+            value(time_bar(1.0 - option.gain, option.steady_ns, band), Role::Good),
             value(option.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()), Role::Text),
             value(left, Role::Warn),
             value(format!("{} to {}", band.low_ns, band.high_ns), Role::Dim),
@@ -370,7 +367,6 @@ fn of_advice(work: &Workspace, lines: &mut Why) {
     lines.push(("", option.steps.join(" + "), Role::Title));
     let basis = "all steps of the scenario with these, simulated whole; saved is time per sample";
     lines.basis(basis.to_owned(), Role::Text);
-    lines.extend(option.caveat().map(|text| ("unmodelled", text, Role::Warn)));
     lines.extend(option.assumed.iter().map(|text| ("assumed", text.clone(), Role::Warn)));
     lines.extend(option.unhandled.iter().map(|text| ("as traced", text.clone(), Role::Warn)));
 }

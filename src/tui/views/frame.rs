@@ -75,7 +75,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
         mark(app, work, regions.view, canvas);
     }
     if let Some(area) = regions.scenario {
-        steps::list(work, app.focus == Focus::Scenario, &mut part(canvas, area));
+        steps::list(work, &app.keymap, app.focus == Focus::Scenario, &mut part(canvas, area));
         mark(app, work, area, canvas);
         if !is_over {
             part(canvas, Rect { x: area.width, width: 1, ..regions.view }).column_rule(0);
@@ -113,7 +113,7 @@ fn titles(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_
         if !regions.is_bare {
             line.text(name_at, 0, &name, role(is_view));
         }
-        return steps::line(work, &mut line.part(0, 0, name_at.saturating_sub(3), 1));
+        return steps::line(work, &app.keymap, &mut line.part(0, 0, name_at.saturating_sub(3), 1));
     };
     line.text(2, 0, &cut(&steps::title(work), area.width.saturating_sub(3) as usize), role(!is_view));
     if area.x < regions.view.x {

@@ -18,7 +18,22 @@ const TWO_COLUMNS: u16 = 100;
 pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
     let Some(name) = app.view.title(work) else { return };
     let room = rule.width().saturating_sub(6) as usize;
-    rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
+    let end = rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
+    let left = room_beside(app, end, rule.width());
+    app.view.beside_title(work, &mut rule.part(end + 2, 0, left, 1));
+}
+
+/// Columns between the end of the title and the last message.
+fn room_beside(app: &App, end: u16, width: u16) -> u16 {
+    let message = app.status.as_ref().map_or(0, |message| message.text.width() as u16 + 6);
+    width.saturating_sub(end + 4).saturating_sub(message)
+}
+
+/// The part of the rule at `area` that is right of the title.
+pub fn beside_title(app: &App, work: &Workspace, area: Rect) -> Option<Rect> {
+    let name = app.view.title(work)?;
+    let end = 4 + cut(&name, area.width.saturating_sub(6) as usize).width() as u16;
+    Some(Rect { x: area.x + end + 2, width: room_beside(app, end, area.width), ..area })
 }
 
 /// What keys do to the scenario's steps.
@@ -33,7 +48,30 @@ const STEP_KEYS: [(&str, &str); 7] = [
 ];
 
 /// The keys that do something where the user is, with what they do.
-fn shown_keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
+fn shown_keys(app: &App, work: &Workspace) -> Vec<(String, String)> {
+    let own = |(key, what): (&'static str, String)| Some((own_keys(app, key)?, what));
+    standard_keys(app, work).into_iter().filter_map(own).collect()
+}
+
+/// The keys of a hint as the user's keymap has them; `None` where no key does that.
+fn own_keys(app: &App, hint: &'static str) -> Option<String> {
+    let mut keys: Vec<String> = Vec::new();
+    let tokens = tokens(hint);
+    let mut is_own = true;
+    for &(_, token) in &tokens {
+        let sign = token.chars().next().and_then(|c| SIGNS.iter().find(|(sign, _)| *sign == c));
+        let name = sign.map_or(token, |(_, name)| name);
+        let is_command = name.len() > 1 && name.starts_with(':');
+        let key = if is_command { Some(name.to_owned()) } else { app.keymap.in_place_of(name, app.pane()) };
+        is_own &= key.as_deref() == Some(name);
+        keys.extend(key);
+    }
+    let changed = || (!keys.is_empty()).then(|| keys.join(" "));
+    if is_own { Some(hint.to_owned()) } else { changed() }
+}
+
+/// The same by the commands' own keys.
+fn standard_keys(app: &App, work: &Workspace) -> Vec<(&'static str, String)> {
     if app.focus == Focus::Scenario {
         return STEP_KEYS.map(|(key, what)| (key, what.to_owned())).to_vec();
     }
@@ -111,7 +149,7 @@ const SIGNS: [(char, &str); 6] =
 /// Draws the keys, and below them what there is to say about the selection.
 pub fn details(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     let keys = shown_keys(app, work);
-    let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (*key, what.as_str())).collect();
+    let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (key.as_str(), what.as_str())).collect();
     let most = most_hint_lines(canvas.height());
     let below = hints(&keys, most, canvas);
     let (width, height) = (canvas.width(), canvas.height().saturating_sub(below));
@@ -172,7 +210,7 @@ const MORE: (&str, &str) = ("?", "more");
 const BETWEEN: u16 = 3;
 
 /// Where keys are written, over as many lines as they take and `most` at most; the last tells where the rest is.
-fn placed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16, most: u16) -> Vec<Hint<'a>> {
+fn placed<'a, K: AsRef<str>, T: AsRef<str>>(keys: &'a [(K, T)], width: u16, most: u16) -> Vec<Hint<'a>> {
     let mut hints = flowed(keys, width);
     if hints.last().is_none_or(|hint| hint.y < most) {
         return hints;
@@ -189,10 +227,10 @@ fn placed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16, most: u16) ->
 }
 
 /// Keys one after the other, over as many lines as they take.
-fn flowed<'a, T: AsRef<str>>(keys: &'a [(&'a str, T)], width: u16) -> Vec<Hint<'a>> {
+fn flowed<'a, K: AsRef<str>, T: AsRef<str>>(keys: &'a [(K, T)], width: u16) -> Vec<Hint<'a>> {
     let (mut x, mut y) = (1_u16, 0_u16);
-    let place = |(key, what): &'a (&'a str, T)| {
-        let mut hint = Hint { x, y, key, what: what.as_ref() };
+    let place = |(key, what): &'a (K, T)| {
+        let mut hint = Hint { x, y, key: key.as_ref(), what: what.as_ref() };
         if x > 1 && x + hint.width() > width {
             (x, y) = (1, y + 1);
             (hint.x, hint.y) = (x, y);

@@ -4,20 +4,39 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::session::{StepOutcome, Told};
 use crate::tui::canvas::{Canvas, wrapped};
+use crate::tui::key::Keymap;
 use crate::tui::theme::Role;
 use crate::tui::timeline::signed;
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::EffectKind;
 use retime_core::units::DurNs;
 
-/// What a new user may press first.
-const HINTS: [(&str, &str); 5] = [
-    ("b", "change the batch size"),
-    ("g", "swap the GPU"),
-    ("t", "all edits to try"),
-    (":", "type one"),
-    ("u", "undo"),
+/// A command that a new user may run first: what it does, and in a word or two.
+struct Hint {
+    command: &'static str,
+    what: &'static str,
+    brief: &'static str,
+}
+
+const fn hint(command: &'static str, what: &'static str, brief: &'static str) -> Hint {
+    Hint { command, what, brief }
+}
+
+const HINTS: [Hint; 5] = [
+    hint("batch", "change the batch size", "batch size"),
+    hint("gpu", "swap the GPU", "swap the GPU"),
+    hint("try", "all edits to try", "edits to try"),
+    hint("command", "type one", "type one"),
+    hint("undo", "undo", "undo"),
 ];
+
+/// Hints in a line.
+const IN_A_LINE: usize = 4;
+
+/// The hints whose command has a key, with that.
+fn keyed(keymap: &Keymap) -> impl Iterator<Item = (String, &'static Hint)> {
+    HINTS.iter().filter_map(|hint| Some((keymap.keys_of(hint.command, None).into_iter().next()?, hint)))
+}
 
 /// Reasons for what a step could not do that the list shows.
 const MOST_REASONS: usize = 3;
@@ -76,7 +95,7 @@ pub fn first_shown(work: &Workspace, height: u16) -> usize {
 }
 
 /// Draws the list.
-pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
+pub fn list(work: &Workspace, keymap: &Keymap, is_focused: bool, canvas: &mut Canvas<'_>) {
     let base = work.outcome.summary.base_steady_ns;
     let steps = &work.history.current().steps;
     let first = first_shown(work, canvas.height());
@@ -98,7 +117,7 @@ pub fn list(work: &Workspace, is_focused: bool, canvas: &mut Canvas<'_>) {
     let mut rest = canvas.part(0, y + 1, canvas.width(), canvas.height().saturating_sub(y + 1));
     match steps.get(work.step).and_then(|step| outcome_of(work, work.step, &step.to_string())) {
         Some(outcome) => account(outcome, base, &mut rest),
-        None if steps.is_empty() => hints(&mut rest),
+        None if steps.is_empty() => hints(keymap, &mut rest),
         None => {}
     }
 }
@@ -177,28 +196,28 @@ fn reasons(effects: &[Told]) -> Vec<String> {
     none.chain(counts.into_iter().map(kinds)).chain(assumed).collect()
 }
 
-fn hints(canvas: &mut Canvas<'_>) {
+fn hints(keymap: &Keymap, canvas: &mut Canvas<'_>) {
     canvas.text(1, 0, "no edits yet — try", Role::Dim);
-    for (y, (key, what)) in HINTS.iter().enumerate() {
-        canvas.line(2, y as u16 + 1, &[(*key, Role::Key), ("  ", Role::Dim), (*what, Role::Text)]);
+    for (y, (key, hint)) in (1..).zip(keyed(keymap)) {
+        canvas.line(2, y, &[(key.as_str(), Role::Key), ("  ", Role::Dim), (hint.what, Role::Text)]);
     }
 }
 
-/// The key that column `x` of the line with the steps names, as long as there are none.
-pub fn key_at(work: &Workspace, x: u16) -> Option<&'static str> {
-    let mut at = if work.named.current().is_empty() { 2 } else { return None };
-    if !work.history.current().steps.is_empty() {
+/// The command whose key column `x` of the line with the steps names, as long as there are none.
+pub fn command_at(work: &Workspace, keymap: &Keymap, x: u16) -> Option<&'static str> {
+    if !work.named.current().is_empty() || !work.history.current().steps.is_empty() {
         return None;
     }
-    HINTS[..4].iter().find_map(|(key, what)| {
+    let mut at = 2;
+    keyed(keymap).take(IN_A_LINE).find_map(|(key, hint)| {
         let from = at;
-        at += (key.width() + what.width() + 3) as u16;
-        (from..at).contains(&x).then_some(*key)
+        at += (key.width() + hint.brief.width() + 3) as u16;
+        (from..at).contains(&x).then_some(hint.command)
     })
 }
 
 /// Draws the steps in one line, on the rule above the view: `── 1 bf16 −40 % ── 2 …`; those only previewed dashed.
-pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
+pub fn line(work: &Workspace, keymap: &Keymap, canvas: &mut Canvas<'_>) {
     let base = work.outcome.summary.base_steady_ns;
     let name = work.named.current();
     let mut pieces: Vec<(String, Role)> = Vec::new();
@@ -219,9 +238,9 @@ pub fn line(work: &Workspace, canvas: &mut Canvas<'_>) {
         pieces.push((if is_preview { "╌╌" } else { "──" }.to_owned(), Role::Border));
     }
     if steps.is_empty() {
-        for (key, what) in &HINTS[..4] {
+        for (key, hint) in keyed(keymap).take(IN_A_LINE) {
             pieces.push((format!(" {key} "), Role::Key));
-            pieces.push((format!("{what} "), Role::Dim));
+            pieces.push((format!("{} ", hint.brief), Role::Dim));
         }
     }
     let width = canvas.width();

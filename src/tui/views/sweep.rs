@@ -7,8 +7,7 @@ mod state;
 use ratatui::layout::Rect;
 
 use crate::session::{
-    Sweep as Knob, SweepPoint, is_mostly_unhandled, memory_limit, none_fits, optimal_batch, path_changes, place,
-    still_gains,
+    Sweep as Knob, SweepPoint, has_unmodelled, memory_limit, none_fits, optimal_batch, path_changes, place, still_gains,
 };
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
@@ -330,8 +329,8 @@ pub fn table(work: &Workspace) -> Table<'_> {
     if none_fits(&sweep.points) {
         say("too large for the device", "everywhere".to_owned());
     }
-    if is_mostly_unhandled(&sweep.points) {
-        say("no best:", "most work is kept as traced".to_owned());
+    if has_unmodelled(&sweep.points) {
+        say("no best:", "too little is modelled".to_owned());
     }
     for change in path_changes(&sweep.points, &knob.knob).iter().take(2) {
         say(chart::bound_by(&change.to), format!("from {}", knob.shown(change.at)));

@@ -83,6 +83,22 @@ impl View for Timeline {
         work.timeline.selected.map(|item| work.scene().caption(item))
     }
 
+    /// The colours' meaning, which has no room below the chosen event.
+    fn beside_title(&self, work: &Workspace, canvas: &mut Canvas<'_>) {
+        let (shown, is_all) = legend_in_a_line(work, canvas.width());
+        for &(paint, x) in &shown {
+            key_of_family(work, paint, (x, 0), canvas);
+        }
+        if !is_all {
+            canvas.right(0, 0, 0, &[(" … ", Role::Dim)]);
+        }
+    }
+
+    fn family_beside_title(&self, work: &Workspace, x: u16, width: u16) -> Option<Paint> {
+        let (shown, _) = legend_in_a_line(work, width);
+        shown.into_iter().find(|&(paint, from)| (from..from + paint.key().len() as u16 + 2).contains(&x)).map(|it| it.0)
+    }
+
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         match work.timeline.selected {
             Some(item) => pane::labelled(&named(work, item), canvas),
@@ -288,16 +304,39 @@ fn guide(work: &Workspace, canvas: &mut Canvas<'_>) {
     }
     let below = lines.len() as u16;
     for (paint, x, y) in legend(work, canvas.width()) {
-        let ink = canvas.theme().ink(paint);
-        let is_hidden = work.timeline.hidden_families.contains(&paint);
-        let (sign, role) = if is_hidden { ("□ ", Role::Faint) } else { ("■ ", Role::Dim) };
-        let end = canvas.put(x, below + y, sign, ink);
-        canvas.text(end, below + y, paint.key(), role);
+        key_of_family(work, paint, (x, below + y), canvas);
     }
 }
 
-/// The families on the screen, with where each is named below the keys.
-fn legend(work: &Workspace, width: u16) -> Vec<(Paint, u16, u16)> {
+/// What the colour of a family stands for.
+fn key_of_family(work: &Workspace, paint: Paint, (x, y): (u16, u16), canvas: &mut Canvas<'_>) {
+    let ink = canvas.theme().ink(paint);
+    let is_hidden = work.timeline.hidden_families.contains(&paint);
+    let (sign, role) = if is_hidden { ("□ ", Role::Faint) } else { ("■ ", Role::Dim) };
+    let end = canvas.put(x, y, sign, ink);
+    canvas.text(end, y, &format!("{} ", paint.key()), role);
+}
+
+/// As many families on the screen as are named in one line, with where, and whether that is all.
+fn legend_in_a_line(work: &Workspace, width: u16) -> (Vec<(Paint, u16)>, bool) {
+    const MORE: u16 = 3;
+    let all = families(work);
+    let length = |paint: Paint| paint.key().len() as u16 + 3;
+    let whole: u16 = all.iter().map(|&paint| length(paint)).sum();
+    let room = if whole <= width { width } else { width.saturating_sub(MORE) };
+    let mut x = 0;
+    let place = |paint: Paint| {
+        let at = x;
+        x += length(paint);
+        (x <= room).then_some((paint, at))
+    };
+    let shown: Vec<(Paint, u16)> = all.iter().copied().map_while(place).collect();
+    let is_all = shown.len() == all.len();
+    (shown, is_all)
+}
+
+/// The families on the screen.
+fn families(work: &Workspace) -> Vec<Paint> {
     let scene = work.scene();
     let mut paints: Vec<Paint> = scene.simulated.kernels.iter().map(|sum| scene.paint(sum.item)).collect();
     let shows_threads = (0..scene.graph.lanes.len())
@@ -309,6 +348,11 @@ fn legend(work: &Workspace, width: u16) -> Vec<(Paint, u16, u16)> {
     }
     paints.sort_unstable();
     paints.dedup();
+    paints
+}
+
+/// The families on the screen, with where each is named below the keys.
+fn legend(work: &Workspace, width: u16) -> Vec<(Paint, u16, u16)> {
     let (mut x, mut y) = (1_u16, 0_u16);
     let place = |paint: Paint| {
         let length = paint.key().len() as u16 + 4;
@@ -319,7 +363,7 @@ fn legend(work: &Workspace, width: u16) -> Vec<(Paint, u16, u16)> {
         x += length;
         at
     };
-    paints.into_iter().map(place).collect()
+    families(work).into_iter().map(place).collect()
 }
 
 /// The family that is named at a cell of the details, where those are the guide.

@@ -15,6 +15,7 @@ use crate::tui::effect::Effect;
 use crate::tui::listing::Nesting;
 use crate::tui::runner::Finding;
 use crate::tui::table::{self, Table};
+use crate::tui::theme::Paint;
 use crate::tui::workspace::Workspace;
 
 use super::ALL;
@@ -72,6 +73,14 @@ pub trait View: fmt::Debug + Sync {
 
     /// What is chosen in it, by its name.
     fn title(&self, _work: &Workspace) -> Option<String> {
+        None
+    }
+
+    /// What stands right of that title.
+    fn beside_title(&self, _work: &Workspace, _canvas: &mut Canvas<'_>) {}
+
+    /// The family of kernels that column `x` names there, of as many as `width`.
+    fn family_beside_title(&self, _work: &Workspace, _x: u16, _width: u16) -> Option<Paint> {
         None
     }
 

@@ -194,6 +194,9 @@ fn basis(prediction: Prediction) -> String {
             "{taken} = traced time × what the {} model says after ÷ before, ±{error:.0} %: its error on one side cancels",
             prediction.model
         ),
+        Provenance::Absolute if prediction.model.is_empty() => {
+            format!("{taken} as the trace has it: a prediction itself")
+        }
         Provenance::Absolute => format!("{taken} by the {} model alone, ±{error:.0} %", prediction.model),
         Provenance::Unmodelled => format!("{taken} as traced, though a step changes it: no model covers this work"),
     }

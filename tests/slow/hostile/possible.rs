@@ -10,7 +10,7 @@ const BANDS: [(&str, &str); 3] =
 /// Figures that stand beside the ends of their band, the first that there is.
 const BESIDE: [&str; 4] = ["steady_ns", "iteration_ns", "simulated_ns", "period_ns"];
 /// Shares of a whole.
-const SHARES: [&str; 11] = [
+const SHARES: [&str; 12] = [
     "gpu_busy",
     "unexplained_share",
     "anchored_share",
@@ -21,6 +21,7 @@ const SHARES: [&str; 11] = [
     "unhandled_share",
     "predicted_share",
     "assumed_share",
+    "latency_share",
     "share",
 ];
 

@@ -4,7 +4,7 @@
 
 use rayon::prelude::*;
 
-use crate::cost::{Prediction, Provenance};
+use crate::cost::Prediction;
 use crate::graph::{Lane, LaneKind, RankPart, TimedGraph};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
@@ -90,54 +90,6 @@ pub fn share_of(resolved: &Resolved, schedule: &Schedule, wanted: impl Fn(&Predi
     let share =
         |((begin, end), intervals): ((TimeNs, TimeNs), _)| union(intervals).0 as f64 / end.since(begin).0.max(1) as f64;
     windows.into_iter().zip(intervals).map(share).sum::<f64>() / ranks
-}
-
-/// Time that edits should have changed and no model covers, as a share of what tasks take: of those of devices, or of all where no
-/// device is used. Of the iteration as traced or of the edited one, where it is larger: what keeps its time beside work that grew
-/// a thousandfold is a small part of the answer, and none of it is known all the same.
-///
-/// # Complexity
-/// O(tasks), where any is left as it was.
-pub fn unmodelled_share(resolved: &Resolved, schedule: &Schedule) -> f64 {
-    let is_unmodelled = |of: &Prediction| of.provenance == Provenance::Unmodelled;
-    let (graph, timed) = (&*resolved.graph, &*resolved.timed);
-    let mut kept: Vec<Option<DurNs>> = vec![None; timed.len()];
-    for (node, time) in &resolved.kept {
-        kept[timed.task(*node).0 as usize] = Some(*time);
-    }
-    let changed = resolved.changes.iter().map(|(node, of)| (timed.task(*node), of));
-    let added = resolved.added.iter().map(|added| (added.task, &added.prediction));
-    for (task, of) in changed.chain(added).filter(|(_, of)| is_unmodelled(of)) {
-        kept[task.0 as usize] = Some(of.duration);
-    }
-    if kept.iter().all(Option::is_none) {
-        return 0.0;
-    }
-    let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| window(part, timed, schedule)).collect();
-    let lanes = ranks(resolved, |_| true);
-    // Of devices first, then of everything else: the time left as it was, and all.
-    let (mut sums, mut traced_sums) = ([(DurNs::ZERO, DurNs::ZERO); 2], [(DurNs::ZERO, DurNs::ZERO); 2]);
-    for node in graph.tasks.node_indices().filter(|&node| !graph.is_backlog(node)) {
-        let task = &graph.tasks[node];
-        let sum = &mut traced_sums[usize::from(!task.kind.is_device())];
-        sum.0 += kept[timed.task(node).0 as usize].map_or(DurNs::ZERO, |_| task.duration);
-        sum.1 += task.duration;
-    }
-    let traced = graph.tasks.node_indices().map(|node| (timed.task(node), resolved.lane(node), graph.tasks[node].kind));
-    let added = resolved.added.iter().map(|added| (added.task, added.lane, added.kind));
-    for (task, lane, kind) in traced.chain(added) {
-        let Some(rank) = lanes[lane.0 as usize] else { continue };
-        let (begin, end) = windows[rank];
-        let within = schedule.end(task).min(end).since(schedule.start(timed, task).max(begin)).max(DurNs::ZERO);
-        let sum = &mut sums[usize::from(!kind.is_device())];
-        sum.0 += kept[task.0 as usize].map_or(DurNs::ZERO, |kept| kept.min(within));
-        sum.1 += within;
-    }
-    let share = |[device, host]: [(DurNs, DurNs); 2]| {
-        let (unmodelled, all) = if device.1 > DurNs::ZERO { device } else { host };
-        unmodelled.0 as f64 / all.0.max(1) as f64
-    };
-    share(sums).max(share(traced_sums))
 }
 
 /// By lane the position of its rank; `None` for one that is not `wanted`.

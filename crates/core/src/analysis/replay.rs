@@ -37,6 +37,11 @@ impl ReplayStatus {
         }
     }
 
+    /// Whether edits can be held against it: it meets what was measured by its structure, or nothing was measured.
+    pub fn passes(self) -> bool {
+        matches!(self, Self::Pass | Self::Predicted)
+    }
+
     /// As tables have it.
     pub fn name(self) -> &'static str {
         match self {

@@ -21,7 +21,7 @@ pub struct CollectiveTime {
 pub const UNMEASURED_SHARE: f64 = 0.75;
 /// Relative errors of carrying curves over [ACCURACY: n → 2n ranks 0.06–0.15; another system 0.35].
 const OTHER_RANKS_ERROR: f64 = 0.15;
-const UNMEASURED_ERROR: f64 = 0.35;
+pub(super) const UNMEASURED_ERROR: f64 = 0.35;
 /// By how much another version of the library, or another framework, is off the curve of its link: between what two in three times of
 /// seven such series on H100 and B200 do not exceed at their median (5 %: NCCL 2.27 and 2.28) and at their most (15 %: XLA from 64 MiB).
 const BETWEEN_LIBRARIES: f64 = 0.1;

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use crate::units::DurNs;
 
+use super::roof_ratio::ROOF_RATIO;
+
 /// How a task's duration came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -58,5 +60,16 @@ impl Prediction {
     /// A traced duration kept as it is.
     pub fn measured(duration: DurNs) -> Self {
         Self { duration, provenance: Provenance::Measured, model: "", error: 0.0, extrapolated: false }
+    }
+
+    /// Whether no model covers the work, though it changed: its time is kept, or follows the roofs of two devices whatever it
+    /// computes.
+    pub fn is_unmodelled(&self) -> bool {
+        self.provenance == Provenance::Unmodelled || self.is_by_roofs()
+    }
+
+    /// Whether it follows the roofs of two devices, whatever it computes.
+    pub fn is_by_roofs(&self) -> bool {
+        self.model == ROOF_RATIO && self.provenance == Provenance::Anchored
     }
 }

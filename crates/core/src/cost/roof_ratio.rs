@@ -12,6 +12,9 @@ use super::prediction::{Prediction, Provenance};
 use super::roofline::memory_rate;
 use super::work::Family;
 
+/// The model's name.
+pub(super) const ROOF_RATIO: &str = "roof-ratio";
+
 /// How a kernel's time follows from its time on another device: `t = start' + max(t_measured − start, 0) · ratio`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RoofRatio {
@@ -61,7 +64,7 @@ impl RoofRatio {
         Prediction {
             duration,
             provenance: Provenance::Anchored,
-            model: "roof-ratio",
+            model: ROOF_RATIO,
             error: self.error,
             extrapolated: false,
         }

@@ -11,9 +11,11 @@
 //! Inside a node the same goes over its link; both run at once, so the slower counts.
 
 use crate::device::LinkProfile;
-use crate::units::DurNs;
+use crate::units::{DurNs, Percent};
 
-use super::collective::{CollectiveTime, buffer_bytes, bus_factor, collective_time, latency_and_bandwidth};
+use super::collective::{
+    CollectiveTime, UNMEASURED_ERROR, buffer_bytes, bus_factor, collective_time, latency_and_bandwidth,
+};
 use super::work::{CollectiveKind, Shape, Work};
 
 /// Devices of a node where nothing tells.
@@ -131,9 +133,16 @@ impl<'a> Topology<'a> {
 /// Numbers of ranks inside a node that are looked through.
 const MOST_MEASURED: u32 = 72;
 
-/// Inside a node. More ranks are never faster: what fewer take is at most what more take, as far as that was measured, and beyond
-/// that at least what the most take that were.
+/// Inside a node: no less than links take that carry as much and as soon, and were measured.
 fn within(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) -> CollectiveTime {
+    let bounds = link.bounded_by.iter().map(|other| over(kind, message, ranks, other));
+    let own = over(kind, message, ranks, link);
+    bounds.fold(own, |own, bound| CollectiveTime { us: own.us.max(bound.us), ..own })
+}
+
+/// Over one link. More ranks are never faster: what fewer take is at most what more take, as far as that was measured, and beyond
+/// that at least what the most take that were.
+fn over(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) -> CollectiveTime {
     let most = link.curves.iter().map(|curve| curve.ranks).max().unwrap_or_default().min(MOST_MEASURED);
     let of = |ranks: u32| collective_time(kind, message, ranks, link);
     if ranks > most {
@@ -146,11 +155,14 @@ fn within(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) ->
 /// device a node reaches (`lab models`, nothing is fitted to those rows).
 const ACROSS_ERROR: f64 = 0.45;
 
-/// What is known of the error of times over `between`, a link between nodes; `None` where something was measured over it.
-pub fn unmeasured(between: &LinkProfile) -> Option<String> {
-    let known = "taken from another link for as much time on the wire, ±45 %";
-    let is_measured = between.curves.iter().any(|curve| !curve.carried);
-    (!is_measured).then(|| format!("no collective over {} was measured: {known}", between.name))
+/// What is known of the error of times over `link`; `None` where something was measured over it.
+pub fn unmeasured(link: &LinkProfile) -> Option<String> {
+    let error = link.curves.iter().map(|curve| curve.error).reduce(f64::max);
+    let known = match error.map(|error| Percent(if link.between_nodes { ACROSS_ERROR } else { error })) {
+        Some(error) => format!("taken from others for as much time on the wire, ±{error:.0}"),
+        None => format!("by latency and bandwidth alone, ±{:.0}", Percent(UNMEASURED_ERROR)),
+    };
+    (!link.is_measured()).then(|| format!("no collective over {} was measured: {known}", link.name))
 }
 
 /// Two nodes that put `bytes` on each port, with `behind` devices of a node on each.
@@ -256,7 +268,8 @@ mod tests {
     fn a_link_that_nobody_measured_says_so() {
         let links = Links::builtin().unwrap();
         let told = |name: &str| unmeasured(links.find(name).unwrap());
-        assert!(told("Ethernet-100G").is_some_and(|text| text.contains("was measured: taken from another")));
+        assert!(told("Ethernet-100G").is_some_and(|text| text.contains("was measured: taken from others")));
+        assert!(told("NVLink1").is_some_and(|text| text.contains("NVLink 1 of P100 nodes was measured")));
         assert_eq!(told("InfiniBand-HDR"), None);
     }
 
@@ -276,6 +289,21 @@ mod tests {
                 assert!(time("Ethernet-100G", kind, 1 << 26, 2 * ranks) >= fast * 0.999, "{kind:?} {ranks}");
             }
             assert!(time("Ethernet-10G", kind, 1 << 28, 16) > time("Ethernet-10G", kind, 1 << 28, 8), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_nobody_measured_is_no_faster_than_one_that_carries_more_and_was() {
+        let links = Links::builtin().unwrap();
+        let time =
+            |link: &str, kind, bytes, ranks| Topology::flat(links.find(link).unwrap()).time(kind, bytes, ranks).us;
+        for kind in KINDS {
+            for ranks in [2, 3, 4, 8] {
+                for bytes in [1, 1 << 10, 1 << 18, 1 << 28] {
+                    let (old, new) = (time("NVLink1", kind, bytes, ranks), time("NVLink2", kind, bytes, ranks));
+                    assert!(old >= new, "{kind:?} of {bytes} B among {ranks}: {old} {new}");
+                }
+            }
         }
     }
 

@@ -45,9 +45,18 @@ pub struct LinkProfile {
     /// Measured collectives.
     #[serde(default, rename = "curve")]
     pub curves: Vec<CollectiveCurve>,
+    /// Where nothing was measured on it: those of its kind on which something was, and which carry as much and as soon. It takes no less
+    /// than they do.
+    #[serde(skip)]
+    pub bounded_by: Vec<LinkProfile>,
 }
 
 impl LinkProfile {
+    /// Whether any collective was measured on it.
+    pub fn is_measured(&self) -> bool {
+        self.curves.iter().any(|curve| !curve.carried)
+    }
+
     /// The interconnect of a device that no catalog entry joins, from its own figures.
     pub fn of_figures(device: &DeviceProfile) -> Self {
         let rate = if device.peer_link.0 > 0.0 { device.peer_link.0 } else { device.host_link.0.max(1.0) };
@@ -64,6 +73,7 @@ impl LinkProfile {
             mesh: 0,
             source: "the device's own figures".to_owned(),
             curves: Vec::new(),
+            bounded_by: Vec::new(),
         }
     }
 
@@ -186,6 +196,10 @@ impl Links {
                 link.curves.extend(curves);
             }
         }
+        let bounds: Vec<_> = found.links.iter().map(|link| peers::bounds(link, &found.links)).collect();
+        for (link, bounds) in found.links.iter_mut().zip(bounds) {
+            link.bounded_by = bounds;
+        }
         Ok(found)
     }
 
@@ -204,6 +218,7 @@ impl Links {
             }
             let carried = self.missing(&link);
             link.curves.extend(carried);
+            link.bounded_by = peers::bounds(&link, &self.links);
             self.links.insert(0, link);
         }
     }

@@ -23,6 +23,13 @@ fn alike(a: &LinkProfile, b: &LinkProfile) -> bool {
     has_ways(a) && has_ways(b) && (a.gb_s >= FABRIC_GB_S) == (b.gb_s >= FABRIC_GB_S)
 }
 
+/// Links of the kind of `link`, on which nothing was measured, that carry as much and as soon, and on which something was.
+pub(super) fn bounds(link: &LinkProfile, links: &[LinkProfile]) -> Vec<LinkProfile> {
+    let is_faster = |other: &&LinkProfile| other.gb_s >= link.gb_s && other.latency_us <= link.latency_us;
+    let of_kind = links.iter().filter(|other| other.id != link.id && alike(other, link) && other.is_measured());
+    if link.is_measured() { Vec::new() } else { of_kind.filter(is_faster).cloned().collect() }
+}
+
 fn has_ways(link: &LinkProfile) -> bool {
     !link.between_nodes && !link.pairs_only && link.mesh == 0
 }
@@ -253,6 +260,7 @@ mod tests {
             mesh: 0,
             source: "test".to_owned(),
             curves,
+            bounded_by: Vec::new(),
         }
     }
 

@@ -5,10 +5,12 @@ use serde::Serialize;
 
 use crate::analysis::busy;
 use crate::cost::Provenance;
-use crate::graph::{LaneId, NodeId, RankPart};
+use crate::graph::{LaneId, NodeId};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
+
+use super::recorded::Recorded;
 
 /// Device time of the chosen iteration by what edits do with it, summed over the ranks of the trace.
 ///
@@ -21,6 +23,8 @@ pub struct DeviceTime {
     pub changed_ns: DurNs,
     /// What that takes then.
     pub changed_to_ns: DurNs,
+    /// Of what is changed, what follows the roofs of two devices whatever it computes: no model covers it.
+    pub by_roofs_ns: DurNs,
     /// Of it, what keeps its time.
     pub kept_ns: DurNs,
     /// Of what is kept, what edits should have changed and no model covers.
@@ -36,21 +40,13 @@ impl DeviceTime {
     ///
     /// # Complexity
     /// O(tasks).
-    pub(super) fn of(resolved: &Resolved, schedule: &Schedule) -> Self {
+    pub(super) fn of(resolved: &Resolved, schedule: &Schedule, recorded: &Recorded<'_>) -> Self {
         let (graph, timed) = (&*resolved.graph, &*resolved.timed);
         let all_lanes = graph.lanes.iter().chain(resolved.added_lanes.iter().map(|(lane, _)| lane));
         let lanes: Vec<Option<usize>> = all_lanes.map(|lane| graph.place_of(lane.rank)).collect();
         let lane_rank = |lane: LaneId| lanes.get(lane.0 as usize).copied().flatten();
         let counts: Vec<f64> = graph.ranks.iter().map(|part| f64::from(part.count())).collect();
-        let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| recorded_window(resolved, part)).collect();
-        // How many ranks run a device task of the chosen iteration; 0 for every other task.
-        let share = |node: NodeId| {
-            let task = &graph.tasks[node];
-            let rank = lane_rank(task.lane).filter(|_| task.kind.is_device() && !graph.is_backlog(node));
-            let within =
-                |rank: &usize| windows[*rank].0 < task.measured_end() && task.measured_end() <= windows[*rank].1;
-            rank.filter(within).map_or(0.0, |rank| counts[rank])
-        };
+        let share = |node: NodeId| recorded.on_devices(node);
         let mut sums = Self::default();
         for node in graph.tasks.node_indices() {
             sums.base_ns += graph.tasks[node].duration.scale(share(node));
@@ -69,6 +65,8 @@ impl DeviceTime {
                 sums.added_ns += DurNs(timed.durations[added.task.0 as usize]).scale(counts[rank]);
             }
         }
+        sums.changed_to_ns = sums.changed_to_ns.min(DurNs::LONGEST);
+        sums.added_ns = sums.added_ns.min(DurNs::LONGEST);
         sums
     }
 
@@ -82,17 +80,12 @@ impl DeviceTime {
             } else {
                 let rest = kept.get(&node).map_or(DurNs::ZERO, |&kept| kept.min(traced).min(of.duration));
                 kept.entry(node).and_modify(|kept| *kept = rest);
+                let by_roofs = if of.is_by_roofs() { traced - rest } else { DurNs::ZERO };
+                self.by_roofs_ns += by_roofs.scale(share(node));
                 self.changed_ns += (traced - rest).scale(share(node));
                 self.changed_to_ns += (of.duration - rest).scale(share(node));
             }
         }
         self.not_modelled_ns = kept.into_iter().map(|(node, time)| time.scale(share(node))).sum();
     }
-}
-
-/// When the chosen iteration of a rank was recorded, from the window's start.
-fn recorded_window(resolved: &Resolved, part: &RankPart) -> (TimeNs, TimeNs) {
-    let graph = &*resolved.graph;
-    let begin = part.begin.map_or(TimeNs(i64::MIN), |begin| graph.tasks[begin].measured_start);
-    (begin, graph.tasks[part.end].measured_start)
 }

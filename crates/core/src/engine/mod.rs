@@ -10,6 +10,7 @@ mod loaded;
 mod noise;
 mod outcome;
 mod reach;
+mod recorded;
 mod steady;
 mod summary;
 mod table_facts;
@@ -28,7 +29,7 @@ use crate::analysis::replay::PathShares;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::graph::{BuildOptions, Captures, ExecutionGraph, LaneKind, Task, build, build_lowered};
+use crate::graph::{BuildOptions, Captures, build, build_lowered};
 use crate::log::{self, Level};
 use crate::memory;
 use crate::scenario::tables::TableFacts;
@@ -37,7 +38,7 @@ use crate::scenario::{
 };
 use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Job, OpenError, OpenOptions, RankClasses, RankTrace};
-use crate::units::{Bytes, DurNs, share};
+use crate::units::{Bytes, DurNs};
 
 pub use databases::read as read_overheads;
 pub use device_time::DeviceTime;
@@ -46,6 +47,7 @@ pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
 pub use outcome::{Outcome, StepOutcome, Told};
+use recorded::Recorded;
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
@@ -283,8 +285,7 @@ impl Engine {
             let predicted = rank.trace.as_ref().and_then(|trace| trace.predicted.as_deref());
             predicted.is_some_and(|how| rank.execution_trace.is_some() || is_placed(how))
         });
-        context.is_predicted =
-            job.ranks.iter().any(|rank| rank.trace.as_ref().is_some_and(|trace| trace.predicted.is_some()));
+        context.is_predicted = graph.is_predicted;
         if let Some(unknown) = context.unknown_device(&graph) {
             notes.add(Severity::Warning, "unknown-device", &unknown, None, || unknown.clone());
         }
@@ -437,21 +438,10 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     outcome
 }
 
-/// What the tasks take that run on devices, or all of them where no device was used.
-fn scaled_time(graph: &ExecutionGraph) -> DurNs {
-    let on_device = |task: &Task| matches!(graph.lanes[task.lane.0 as usize].kind, LaneKind::Stream { .. });
-    let sum = |counts: &dyn Fn(&Task) -> bool| -> DurNs {
-        let counted = graph.tasks.node_indices().filter(|&node| counts(&graph.tasks[node]) && !graph.is_backlog(node));
-        counted.map(|node| graph.tasks[node].duration).sum()
-    };
-    let device = sum(&on_device);
-    if device > DurNs::ZERO { device } else { sum(&|_| true) }
-}
-
-/// What a step says, with times as shares of `all`.
-fn told(effect: &Effect, all: DurNs) -> Told {
+/// What a step says, with what is not modelled as a share of the iteration's work.
+fn told(effect: &Effect, recorded: &Recorded<'_>) -> Told {
     let share = match effect.kind {
-        EffectKind::NotModelled => Some(share(effect.time, all)),
+        EffectKind::NotModelled => Some(recorded.share(recorded.not_modelled(std::iter::once(effect)))),
         EffectKind::Assumption => effect.assumed.map(f64::from),
         EffectKind::NoEffect | EffectKind::Note => None,
     };
@@ -462,19 +452,22 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
     if scenario.steps.is_empty() {
         return Vec::new();
     }
-    let all = scaled_time(&resolved.graph);
-    let outcome = |(step, report): (&Step, &StepReport)| StepOutcome {
-        transform: step.to_string(),
-        enabled: step.enabled,
-        is_impossible: report.is_impossible,
-        alone_ns: None,
-        marginal_ns: None,
-        summary: report.summary.clone(),
-        effects: report.effects.iter().map(|effect| told(effect, all)).collect(),
-        unhandled: report.lines(),
-        unhandled_ns: report.not_modelled(),
-        unhandled_share: share(report.not_modelled(), all),
-        assumed_share: report.assumed(),
+    let recorded = Recorded::of(&resolved.graph);
+    let outcome = |(step, report): (&Step, &StepReport)| {
+        let unhandled_ns = recorded.not_modelled(report.not_modelled());
+        StepOutcome {
+            transform: step.to_string(),
+            enabled: step.enabled,
+            is_impossible: report.is_impossible,
+            alone_ns: None,
+            marginal_ns: None,
+            summary: report.summary.clone(),
+            effects: report.effects.iter().map(|effect| told(effect, &recorded)).collect(),
+            unhandled: report.lines(),
+            unhandled_ns,
+            unhandled_share: recorded.share(unhandled_ns),
+            assumed_share: report.assumed(),
+        }
     };
     scenario.steps.iter().zip(&resolved.reports).map(outcome).collect()
 }

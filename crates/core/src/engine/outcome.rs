@@ -33,7 +33,7 @@ pub struct StepOutcome {
     pub effects: Vec<Told>,
     /// The same, in words alone.
     pub unhandled: Vec<String>,
-    /// Traced time of the tasks that it should have changed and could not.
+    /// Traced time of the tasks of the iteration that it should have changed and no model covers.
     pub unhandled_ns: DurNs,
     /// That time as a share of the device's, or of the host's where no device was used.
     pub unhandled_share: f64,

@@ -15,7 +15,7 @@ use super::summary::{ratio, slowest_path};
 const BESIDE_PERIOD: f64 = 0.001;
 
 /// How far below and above its time the iteration may be for what keeps its time: that may change as the rest does, as the batch does
-/// where there is no rest, and by as much as it takes where nothing tells.
+/// where that is another, and by as much as it takes where nothing tells.
 ///
 /// # Complexity
 /// O(tasks): one simulation with the kept time changed, since it may matter that did not.
@@ -32,11 +32,12 @@ pub(super) fn of_kept(resolved: &Resolved, schedule: &Schedule, period: DurNs) -
         }
         by_factor(slowest_path(resolved, schedule).filter_map(|task| kept.get(&task)).copied().sum())
     };
-    match factor(resolved) {
-        Some(factor) if factor < 1.0 => ((-change(factor)).max(DurNs::ZERO), DurNs::ZERO),
-        Some(factor) => (DurNs::ZERO, change(factor).max(DurNs::ZERO)),
-        None => ((-change(0.0)).max(DurNs::ZERO), change(2.0).max(DurNs::ZERO)),
-    }
+    let factors: Vec<f64> = [as_the_rest(resolved), as_the_batch(resolved)].into_iter().flatten().collect();
+    let (least, most) = match factors.as_slice() {
+        [] => (0.0, 2.0),
+        known => known.iter().fold((1.0_f64, 1.0_f64), |(least, most), &factor| (least.min(factor), most.max(factor))),
+    };
+    ((-change(least)).max(DurNs::ZERO), change(most).max(DurNs::ZERO))
 }
 
 /// The tasks that keep their time for want of a model or by assumption, each with as much of it as it keeps.
@@ -54,15 +55,19 @@ fn kept(resolved: &Resolved) -> FxHashMap<TaskId, DurNs> {
     kept
 }
 
-/// What the modelled device work takes, as a multiple of what it took; else the batch's.
-fn factor(resolved: &Resolved) -> Option<f64> {
+/// The batch, as a multiple of the recorded one.
+fn as_the_batch(resolved: &Resolved) -> Option<f64> {
+    resolved.batch.map(|(old, new)| new as f64 / old.max(1) as f64)
+}
+
+/// What the modelled device work takes, as a multiple of what it took.
+fn as_the_rest(resolved: &Resolved) -> Option<f64> {
     let graph = &*resolved.graph;
     let modelled = resolved.changes.iter().filter(|(_, prediction)| prediction.provenance.is_modelled());
     let on_device = modelled.filter(|(node, _)| graph.tasks[*node].kind.is_device());
     let times = on_device.map(|(node, prediction)| (graph.tasks[*node].duration, prediction.duration));
     let (before, after) = times.fold((DurNs::ZERO, DurNs::ZERO), |sums, times| (sums.0 + times.0, sums.1 + times.1));
-    let by_batch = || resolved.batch.map(|(old, new)| new as f64 / old.max(1) as f64);
-    if before > DurNs::ZERO { Some(ratio(after, before)) } else { by_batch() }
+    (before > DurNs::ZERO).then(|| ratio(after, before))
 }
 
 /// The period if what tasks keep changed by `change` of it.

@@ -13,6 +13,7 @@ use crate::scenario::Resolved;
 use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs, Percent, TimeNs};
 
+use super::recorded::Recorded;
 use super::{DeviceTime, Steady, SteadyBasis, reach};
 use crate::memory::{MemorySummary, Simulated};
 
@@ -181,8 +182,8 @@ pub struct Summary {
     pub fits: Option<bool>,
     /// What that memory holds, and of every rank; `None` where nothing tells.
     pub memory: Option<MemorySummary>,
-    /// Share of the device's time in the iteration, or of the host's where no device is used, of tasks that edits should have
-    /// changed and no model covers.
+    /// Share of the device's time in the recorded iteration, or of all time where no device is used, that edits should have changed
+    /// and no model covers: it is kept, or follows the roofs of two devices whatever it computes.
     pub unmodelled_share: f64,
     /// What edits do with the device's time.
     pub device_time: DeviceTime,
@@ -303,10 +304,9 @@ impl Summary {
             || (memory_of(resolved, schedule), errors_by_model(resolved, schedule)),
             || (busy::busy(resolved, schedule), collectives(graph, &resolved.timed, schedule)),
         );
-        let is_unmodelled = |p: &Prediction| p.provenance == Provenance::Unmodelled;
-        let (unmodelled_share, extrapolated_share) = rayon::join(
-            || busy::unmodelled_share(resolved, schedule),
-            || busy::share_of(resolved, schedule, |p| p.extrapolated && !is_unmodelled(p)),
+        let (recorded, extrapolated_share) = rayon::join(
+            || Recorded::of(graph),
+            || busy::share_of(resolved, schedule, |p| p.extrapolated && !p.is_unmodelled()),
         );
         let communication = communication(&calls);
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
@@ -345,8 +345,8 @@ impl Summary {
             memory_bytes: needed,
             fits: memory.as_ref().and_then(|memory| memory.fits(&resolved.devices)),
             memory,
-            unmodelled_share,
-            device_time: DeviceTime::of(resolved, schedule),
+            unmodelled_share: recorded.unmodelled_share(resolved),
+            device_time: DeviceTime::of(resolved, schedule, &recorded),
             extrapolated_share,
             batch,
             repeats: resolved.repeats,

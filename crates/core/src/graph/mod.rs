@@ -61,6 +61,8 @@ pub struct ExecutionGraph {
     pub ranks: Vec<RankPart>,
     /// Largest measured period over ranks: what the replay is compared with.
     pub measured: DurNs,
+    /// Whether times are a prediction themselves: none was measured.
+    pub is_predicted: bool,
     /// Device work of the window that started later than any rule explains, the latest first.
     pub late_starts: Vec<LateStart>,
     /// The replay's constants of each rank, in the order of `ranks`; empty for a graph that was not built from traces.
@@ -247,6 +249,28 @@ impl ExecutionGraph {
             belongs[node.index()] = part.is_some_and(within) && !self.is_backlog(node);
         }
         belongs
+    }
+
+    /// For each task, whether it ended within the chosen iteration of its rank as that was recorded, on a lane of its own: of one
+    /// that repeats just what one period holds. What stands for work from before the trace is none.
+    ///
+    /// # Complexity
+    /// O(tasks).
+    pub fn recorded_tasks(&self) -> Vec<bool> {
+        let window = |part: &RankPart| {
+            let begin = part.begin.map_or(TimeNs(i64::MIN), |begin| self.tasks[begin].measured_start);
+            (begin, self.tasks[part.end].measured_start)
+        };
+        let of_rank: Vec<(TimeNs, TimeNs)> = self.ranks.iter().map(window).collect();
+        let of_lane: Vec<Option<(TimeNs, TimeNs)>> =
+            self.lanes.iter().map(|lane| Some(of_rank[self.place_of(lane.rank)?])).collect();
+        let is_recorded = |node: NodeId| {
+            let task = &self.tasks[node];
+            let end = task.measured_end();
+            let within = of_lane.get(task.lane.0 as usize).copied().flatten();
+            within.is_some_and(|(from, to)| from < end && end <= to) && !self.is_backlog(node)
+        };
+        self.tasks.node_indices().map(is_recorded).collect()
     }
 
     /// When a task was launched; `next` holds that of what follows on each lane.

@@ -36,6 +36,7 @@ pub struct Base {
     told: OnceLock<Arc<WorkClasses>>,
     host: OnceLock<(OverheadSpans, Arc<Overheads>)>,
     iteration_tasks: OnceLock<Vec<bool>>,
+    recorded_tasks: OnceLock<Vec<bool>>,
     copies: OnceLock<Copies>,
     cycle: OnceLock<Arc<Cycle>>,
     phases: OnceLock<Vec<Phase>>,
@@ -87,6 +88,7 @@ impl Base {
             told: OnceLock::new(),
             host: OnceLock::new(),
             iteration_tasks: OnceLock::new(),
+            recorded_tasks: OnceLock::new(),
             copies: OnceLock::new(),
             cycle: OnceLock::new(),
             phases: OnceLock::new(),
@@ -143,6 +145,11 @@ impl Base {
     /// [`ExecutionGraph::iteration_tasks`], found when first asked for.
     pub fn iteration_tasks(&self) -> &[bool] {
         self.iteration_tasks.get_or_init(|| self.graph.iteration_tasks())
+    }
+
+    /// Whether a task ended within the chosen iteration of its rank as it was recorded, see [`ExecutionGraph::recorded_tasks`].
+    pub fn is_recorded(&self, node: NodeId) -> bool {
+        self.recorded_tasks.get_or_init(|| self.graph.recorded_tasks())[node.index()]
     }
 
     /// Its tasks by step, sorted when first asked for.

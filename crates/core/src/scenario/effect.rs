@@ -38,17 +38,19 @@ pub struct Effect {
     pub kind: EffectKind,
     /// In one line.
     pub text: String,
-    /// Of what is not modelled: the time that tasks keep.
-    pub time: DurNs,
+    /// Of what is not modelled: the time of work that is none of `tasks`.
+    pub untraced: DurNs,
     /// Of an assumption: the share of what the step changes in the iteration that is assumed, where that can be told.
     pub assumed: Option<f32>,
-    /// The traced tasks that keep their time, each with as much of it as it keeps.
+    /// The traced tasks that it is about, each with as much of its time as no model covers.
     pub tasks: Vec<(NodeId, DurNs)>,
+    /// Whether they keep that time; else they take another, by no model of what they compute.
+    pub is_kept: bool,
 }
 
 impl Effect {
     fn of(kind: EffectKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), time: DurNs::ZERO, assumed: None, tasks: Vec::new() }
+        Self { kind, text: text.into(), untraced: DurNs::ZERO, assumed: None, tasks: Vec::new(), is_kept: true }
     }
 
     /// The step changes nothing.
@@ -78,12 +80,16 @@ impl Effect {
 
     /// Traced tasks that keep their time, or part of it, for want of a model.
     pub fn kept(text: impl Into<String>, tasks: Vec<(NodeId, DurNs)>) -> Self {
-        let time = tasks.iter().map(|&(_, time)| time).sum();
-        Self { time, tasks, ..Self::of(EffectKind::NotModelled, text) }
+        Self { tasks, ..Self::of(EffectKind::NotModelled, text) }
     }
 
-    /// Work of that much time that no model covers, of tasks that take another time or that were not traced.
-    pub fn not_modelled(text: impl Into<String>, time: DurNs) -> Self {
-        Self { time, ..Self::of(EffectKind::NotModelled, text) }
+    /// Traced tasks that take another time, by no model of what they compute; each with its traced time.
+    pub fn guessed(text: impl Into<String>, tasks: Vec<(NodeId, DurNs)>) -> Self {
+        Self { is_kept: false, ..Self::kept(text, tasks) }
+    }
+
+    /// Work of that much time that no model covers and that is no traced task.
+    pub fn not_modelled(text: impl Into<String>, untraced: DurNs) -> Self {
+        Self { untraced, ..Self::of(EffectKind::NotModelled, text) }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Prediction, Work};
+use crate::cost::{Prediction, Provenance, Work};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, TaskId, TaskKind, TimedGraph};
 
@@ -93,7 +93,13 @@ impl Resolved {
     /// What a traced task takes and where that is from.
     pub fn prediction(&self, node: NodeId) -> Prediction {
         let found = self.changes.binary_search_by_key(&node, |&(changed, _)| changed);
-        found.map_or_else(|_| Prediction::measured(self.graph.tasks[node].duration), |at| self.changes[at].1)
+        found.map_or_else(|_| self.untouched(self.graph.tasks[node].duration), |at| self.changes[at].1)
+    }
+
+    /// The time of a traced task that nothing changed: measured, or a prediction itself, by what model the trace does not say.
+    pub fn untouched(&self, duration: DurNs) -> Prediction {
+        let measured = Prediction::measured(duration);
+        if self.graph.is_predicted { Prediction { provenance: Provenance::Absolute, ..measured } } else { measured }
     }
 
     /// How many ranks each simulated one stands for: where an edit added ranks, those are like the traced ones in turn.

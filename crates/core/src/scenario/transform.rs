@@ -90,12 +90,9 @@ impl StepReport {
         self.effects.push(effect);
     }
 
-    /// Time of what is not modelled, that of each traced task once.
-    pub fn not_modelled(&self) -> DurNs {
-        let effects = || self.effects.iter().filter(|effect| effect.kind == EffectKind::NotModelled);
-        let of = |effect: &Effect| effect.time - effect.tasks.iter().map(|&(_, time)| time).sum();
-        let untraced: DurNs = effects().map(of).sum();
-        untraced + tasks_of(effects()).into_iter().map(|(_, time)| time).sum()
+    /// What it says that is not modelled.
+    pub fn not_modelled(&self) -> impl Iterator<Item = &Effect> + Clone {
+        self.effects.iter().filter(|effect| effect.kind == EffectKind::NotModelled)
     }
 
     /// Share of what it changes in the iteration that is assumed.
@@ -123,11 +120,11 @@ impl StepReport {
 
 /// What steps left of traced tasks as it was: each task once, by node.
 pub(super) fn kept<'r>(reports: impl IntoIterator<Item = &'r StepReport>) -> Vec<(NodeId, DurNs)> {
-    tasks_of(reports.into_iter().flat_map(|report| &report.effects))
+    tasks_of(reports.into_iter().flat_map(|report| &report.effects).filter(|effect| effect.is_kept))
 }
 
 /// The traced tasks that effects name, each once, by node.
-fn tasks_of<'e>(effects: impl Iterator<Item = &'e Effect>) -> Vec<(NodeId, DurNs)> {
+pub(crate) fn tasks_of<'e>(effects: impl Iterator<Item = &'e Effect>) -> Vec<(NodeId, DurNs)> {
     let mut kept: Vec<(NodeId, DurNs)> = effects.flat_map(|effect| effect.tasks.iter().copied()).collect();
     kept.sort_unstable_by_key(|&(node, time)| (node, Reverse(time)));
     kept.dedup_by_key(|&mut (node, _)| node);
@@ -145,7 +142,9 @@ mod tests {
         report.say(Effect::kept("these", vec![task(0), task(1)]));
         report.say(Effect::kept("and those", vec![task(1), task(2)]));
         report.say(Effect::not_modelled("what was not traced", DurNs(5)));
-        assert_eq!(report.not_modelled(), DurNs(35));
+        let tasks = tasks_of(report.not_modelled());
+        assert_eq!(tasks, [task(0), task(1), task(2)]);
+        assert_eq!(report.not_modelled().map(|effect| effect.untraced).sum::<DurNs>(), DurNs(5));
     }
 
     #[test]

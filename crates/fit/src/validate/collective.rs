@@ -188,6 +188,7 @@ fn plain_link(gb_s: f64, latency_us: f64, curves: Vec<CollectiveCurve>) -> LinkP
         mesh: 0,
         source: String::new(),
         curves,
+        bounded_by: Vec::new(),
     }
 }
 

@@ -7,7 +7,6 @@ use crate::tui::theme::Role;
 use crate::tui::timeline::short_name;
 use crate::tui::views::signed_percent;
 use crate::tui::workspace::Workspace;
-use retime_core::analysis::replay::ReplayStatus;
 use retime_core::device::{DeviceProfile, Precision};
 use retime_core::units::{DurNs, Percent};
 
@@ -73,8 +72,8 @@ fn summary(work: &Workspace, board: &BoardState) -> Vec<(String, Role)> {
     } else {
         pieces.push((format!(" · {} more being tried", board.waiting.len()), Role::Warn));
     }
-    if work.loaded.replay.summary.replay_status == ReplayStatus::Fail {
-        pieces.push((" · the replay fails: no difference can be relied on".to_owned(), Role::Bad));
+    if !work.loaded.replay.summary.replay_status.passes() {
+        pieces.push((" · the replay does not pass: no difference can be relied on".to_owned(), Role::Bad));
     }
     if !board.stacked.is_empty() {
         pieces.push((format!(" · stacked: {}", board.stacked.join(" + ")), Role::Accent));

@@ -334,8 +334,7 @@ fn row(scene: &Scene<'_>, at: usize, traced: usize) -> TableRow {
     let (share, moved) = (scene.share(point), point.under(&scene.moved));
     let least = point.least_seconds(&scene.moved);
     let is_known = point.bound != Limit::Unknown;
-    let of_roof = Some(least / point.load.seconds).filter(|_| is_known && point.load.seconds > 0.0);
-    let of_roof = of_roof.map_or("–".to_owned(), percent);
+    let of_roof = point.share_of_roof(least).map_or("–".to_owned(), percent);
     let node = point.example.index();
     let item = if node < traced { Item::Task(point.example) } else { Item::Added((node - traced) as u32) };
     TableRow {

@@ -36,7 +36,7 @@ pub struct KernelSum {
     pub count: usize,
     /// Their time.
     pub latency_ns: DurNs,
-    /// Their time as a share of the iteration; above one where several streams run at once.
+    /// Their time as a share of the iteration; where all kernels side by side take longer together, of that.
     pub latency_share: f64,
     /// FLOP, traffic and time.
     #[serde(flatten)]
@@ -91,7 +91,7 @@ pub fn by_name(table: &LayerTable, device: &DeviceProfile) -> Vec<KernelSum> {
     for kernel in &table.kernels {
         groups.entry(&kernel.name).or_default().push(kernel);
     }
-    let sums = groups.into_iter().map(|(name, kernels)| sum(name, None, &kernels, table.latency, device));
+    let sums = groups.into_iter().map(|(name, kernels)| sum(name, None, &kernels, whole(table), device));
     let mut sums: Vec<KernelSum> = sums.collect();
     sums.sort_by_key(|sum| std::cmp::Reverse(sum.latency_ns));
     sums
@@ -106,7 +106,7 @@ pub fn by_layer(table: &LayerTable, device: &DeviceProfile) -> Vec<KernelSum> {
         }
     }
     let of = |(layer, kernels): (usize, Vec<&LayerKernel>)| {
-        sum(&table.layers[layer].name, Some(layer), &kernels, table.latency, device)
+        sum(&table.layers[layer].name, Some(layer), &kernels, whole(table), device)
     };
     groups.into_iter().map(of).collect()
 }
@@ -114,16 +114,15 @@ pub fn by_layer(table: &LayerTable, device: &DeviceProfile) -> Vec<KernelSum> {
 /// All kernels together (analysis 15).
 pub fn model(table: &LayerTable, device: &DeviceProfile) -> KernelSum {
     let all: Vec<&LayerKernel> = table.kernels.iter().collect();
-    sum("model", None, &all, table.latency, device)
+    sum("model", None, &all, whole(table), device)
 }
 
-fn sum(
-    name: &str,
-    layer: Option<usize>,
-    kernels: &[&LayerKernel],
-    iteration: DurNs,
-    device: &DeviceProfile,
-) -> KernelSum {
+/// What shares are of: the iteration, or all kernels where they run side by side and take longer together.
+fn whole(table: &LayerTable) -> DurNs {
+    table.latency.max(table.kernels.iter().map(|kernel| kernel.duration_ns).sum())
+}
+
+fn sum(name: &str, layer: Option<usize>, kernels: &[&LayerKernel], whole: DurNs, device: &DeviceProfile) -> KernelSum {
     let latency: DurNs = kernels.iter().map(|kernel| kernel.duration_ns).sum();
     let total = |of: fn(&Load) -> f64| kernels.iter().map(|kernel| of(&kernel.load)).sum::<f64>();
     let load = Load {
@@ -140,7 +139,7 @@ fn sum(
         written_bytes,
         count: kernels.len(),
         latency_ns: latency,
-        latency_share: latency.0 as f64 / iteration.0.max(1) as f64,
+        latency_share: latency.0 as f64 / whole.0.max(1) as f64,
         intensity: (load.bytes > 0.0).then(|| load.intensity()),
         throughput: load.throughput().0,
         bound: kernels
@@ -264,6 +263,8 @@ mod tests {
         let names = by_name(&table, roofs);
         assert_eq!((names[0].name.as_str(), names[1].name.as_str(), names[1].count), ("b", "a", 2));
         assert!((names[1].latency_share - 0.2).abs() < 1e-12);
+        let beside = LayerTable { latency: DurNs(10), ..table.clone() };
+        assert!((model(&beside, roofs).latency_share - 1.0).abs() < 1e-12, "streams side by side");
         assert_eq!(by_layer(&table, roofs)[0].latency_ns, DurNs(35));
         // 5 ns at a quarter, 30 ns at a half; the kernel outside layers has none.
         assert!((by_layer(&table, roofs)[0].occupancy.unwrap() - (5.0 * 0.25 + 30.0 * 0.5) / 35.0).abs() < 1e-12);

@@ -85,6 +85,17 @@ impl Point {
         self.load.least_seconds(&place.roofs(self.computed_with()))
     }
 
+    /// The shortest time as a share of its own; `None` where its work is not known, and where it is above roofs by so much that its
+    /// operator's arguments are not what it computed.
+    ///
+    /// # Arguments
+    /// `least`: the shortest time, in seconds.
+    pub fn share_of_roof(&self, least: f64) -> Option<f64> {
+        const MOST: f64 = 10.0;
+        let share = least / self.load.seconds;
+        (self.bound != Limit::Unknown && share <= MOST).then_some(share)
+    }
+
     /// What most of its arithmetic is computed with.
     pub fn computed_with(&self) -> Precision {
         Precision::ALL.into_iter().find(|precision| precision.key() == self.precision).unwrap_or(Precision::Fp32)

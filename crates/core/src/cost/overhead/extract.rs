@@ -144,6 +144,7 @@ mod tests {
             tasks.add_node(task(kind, name, operator, start, us));
         }
         ExecutionGraph {
+            is_predicted: false,
             tasks,
             lanes: vec![Lane {
                 rank: Rank(0),

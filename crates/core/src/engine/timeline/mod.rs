@@ -31,7 +31,7 @@ pub struct TaskRow {
     pub start_ns: i64,
     /// Simulated duration.
     pub duration_ns: i64,
-    /// Measured duration; 0 for a task that was added.
+    /// Measured duration; 0 for a task that was added, and where nothing was measured.
     pub measured_ns: i64,
     /// `measured`, `anchored`, `absolute` or `unmodelled`.
     pub source: String,
@@ -114,6 +114,7 @@ impl<'a> Timeline<'a> {
     pub fn rows(&self) -> Vec<TaskRow> {
         let row = |shown: &Shown<'_>| {
             let lane = self.lane(shown.lane)?;
+            let measured = shown.node.filter(|_| !self.graph.is_predicted);
             let source = format!("{:?}", shown.prediction.provenance).to_lowercase();
             Some(TaskRow {
                 rank: lane.rank.0,
@@ -123,7 +124,7 @@ impl<'a> Timeline<'a> {
                 operator: shown.operator.map(|id| self.operator_name(id).to_owned()).unwrap_or_default(),
                 start_ns: self.start(shown.task).0,
                 duration_ns: self.end(shown.task).since(self.start(shown.task)).0,
-                measured_ns: shown.node.map_or(0, |node| self.graph.tasks[node].measured.0),
+                measured_ns: measured.map_or(0, |node| self.graph.tasks[node].measured.0),
                 source,
                 critical: self.critical[shown.task.0 as usize],
             })

@@ -61,6 +61,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         operators: operators.list,
         operands: operators.operands,
         names,
+        is_predicted: ranks.iter().any(|rank| rank.input.trace.predicted.is_some()),
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };

@@ -35,6 +35,7 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
     });
     let operators = operators.collect();
     ExecutionGraph {
+        is_predicted: false,
         tasks: petgraph::graph::DiGraph::default(),
         lanes: Vec::new(),
         operators,

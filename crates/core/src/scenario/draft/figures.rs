@@ -252,5 +252,6 @@ fn faster(link: &LinkProfile, factor: f64) -> LinkProfile {
         }
         curve.fit = curve.fit.map(|fit| fit.scaled(factor));
     }
+    faster.bounded_by = link.bounded_by.iter().map(|other| self::faster(other, factor)).collect();
     faster
 }

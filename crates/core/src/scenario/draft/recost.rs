@@ -95,7 +95,7 @@ impl Draft<'_> {
         let priced = modelled.map(|(&(old, new), prediction)| {
             let (before, after) =
                 (Placed { work: work(old), device: &traced_on.profile }, Placed { work: work(new), device: now });
-            ((old, new, rank), Change::of_kernel(prediction, before, after))
+            ((old, new, rank), self.change_of_kernel(prediction, before, after))
         });
         self.changes.known().extend(priced);
     }
@@ -157,7 +157,19 @@ impl Draft<'_> {
             _ => None,
         };
         let (before, after) = (Placed { work: work(old), device: traced_on }, Placed { work: work(new), device: now });
-        roofs.map_or_else(|| Change::of_kernel(prediction, before, after), Change::Roofs)
+        roofs.map_or_else(|| self.change_of_kernel(prediction, before, after), Change::Roofs)
+    }
+
+    /// The change to `prediction`. A time that was predicted itself changes as the model's answers do: it may hold what these do not
+    /// know, such as tables of several sizes.
+    fn change_of_kernel(&self, prediction: Prediction, before: Placed<'_>, after: Placed<'_>) -> Change {
+        let is_alone = self.context.is_predicted && prediction.provenance == Provenance::Absolute;
+        let nothing = Placed { work: None, device: before.device };
+        let then = is_alone.then(|| self.context.models.predict(None, nothing, before));
+        match then.filter(|then| then.provenance == Provenance::Absolute && then.duration > DurNs::ZERO) {
+            Some(then) => Change::Ratio(prediction.duration.0 as f64 / then.duration.0 as f64, prediction),
+            None => Change::of_kernel(prediction, before, after),
+        }
     }
 
     /// A task of class `old`, in units of [`UNIT`] where it was measured.

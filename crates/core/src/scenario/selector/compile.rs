@@ -148,7 +148,9 @@ impl<'a> Subject<'a> {
 
     fn is_predicted(&self) -> bool {
         match self.node {
-            Node::Traced(node) => self.draft.is_some_and(|draft| draft.is_touched(node)),
+            Node::Traced(node) => {
+                self.base.graph().is_predicted || self.draft.is_some_and(|draft| draft.is_touched(node))
+            }
             Node::Added(_) => true,
         }
     }

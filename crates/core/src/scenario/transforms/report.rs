@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cost::{Provenance, Work};
+use crate::cost::Work;
 use crate::graph::NodeId;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -25,12 +25,15 @@ pub(super) fn survey<N: Into<Node>>(
     summary: String,
 ) -> StepReport {
     draft.predict_changes();
-    let mut kept: BTreeMap<String, Kept<'_>> = BTreeMap::new();
+    let (mut kept, mut by_roofs): (BTreeMap<String, Kept<'_>>, _) = (BTreeMap::new(), Kept::guessed());
     let mut changed = 0;
     for node in nodes.into_iter().map(Into::into) {
         let price = draft.price_of(node);
         let traced = if let Node::Traced(node) = node { Some(draft.graph().tasks[node].duration) } else { None };
-        if price.provenance == Provenance::Unmodelled {
+        if price.is_by_roofs() {
+            by_roofs.add(draft, node, traced.unwrap_or(price.duration));
+            changed += 1;
+        } else if price.is_unmodelled() {
             let why = draft.work_of(node).and_then(Work::lacks);
             let why = why.map_or_else(|| UNMODELLED.to_owned(), |why| format!("{why}: traced time kept"));
             kept.entry(why).or_default().add(draft, node, traced.unwrap_or(price.duration));
@@ -42,53 +45,76 @@ pub(super) fn survey<N: Into<Node>>(
     for (why, kept) in kept {
         kept.list(&mut report, &why);
     }
+    by_roofs.list(&mut report, "no model covers it: by the roofs of both devices");
     report
 }
 
 /// Why a task keeps its time that no model knows.
 pub(super) const UNMODELLED: &str = "no model covers it: traced time kept";
 
-/// Work that keeps its time, by name.
+/// Work that no model covers, by name.
 #[derive(Debug, Default)]
-pub(super) struct Kept<'a>(BTreeMap<&'a str, Named>);
+pub(super) struct Kept<'a> {
+    by_name: BTreeMap<&'a str, Named>,
+    /// Whether it takes another time all the same.
+    is_guessed: bool,
+}
 
-/// Work of one name: how often, how long, and which of it are traced tasks.
+/// Work of one name: how often and how long in the chosen iteration, how much of that is no traced task, and which tasks it is.
 #[derive(Debug, Default)]
 struct Named {
     count: usize,
     time: DurNs,
+    untraced: DurNs,
     tasks: Vec<(NodeId, DurNs)>,
 }
 
 impl<'a> Kept<'a> {
-    /// One task, with the time that it keeps.
+    /// Work that takes another time all the same, by no model of what it computes.
+    pub(super) fn guessed() -> Self {
+        Self { is_guessed: true, ..Self::default() }
+    }
+
+    /// One task, with as much of its time as no model covers.
     pub(super) fn add(&mut self, draft: &'a Draft<'_>, node: impl Into<Node>, time: DurNs) {
         let node = node.into();
-        self.count(draft.name_of(node), time);
-        if let (Node::Traced(traced), Some(named)) = (node, self.0.get_mut(draft.name_of(node))) {
-            named.tasks.push((traced, time));
+        match node {
+            Node::Traced(traced) => self.add_as(draft, draft.name_of(node), (traced, time)),
+            Node::Added(_) => self.count(draft.name_of(node), time),
         }
     }
 
-    /// Work that is no traced task, or whose task takes another time.
+    /// One traced task under a name, with as much of its time as no model covers. One of another iteration is not counted.
+    pub(super) fn add_as(&mut self, draft: &Draft<'_>, name: &'a str, task: (NodeId, DurNs)) {
+        let named = self.by_name.entry(name).or_default();
+        if draft.base().is_recorded(task.0) {
+            (named.count, named.time) = (named.count + 1, named.time + task.1);
+        }
+        named.tasks.push(task);
+    }
+
+    /// Work that is no traced task.
     pub(super) fn count(&mut self, name: &'a str, time: DurNs) {
-        let named = self.0.entry(name).or_default();
-        (named.count, named.time) = (named.count + 1, named.time + time);
+        let named = self.by_name.entry(name).or_default();
+        (named.count, named.time, named.untraced) = (named.count + 1, named.time + time, named.untraced + time);
     }
 
     /// Whether there is any.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_name.is_empty()
     }
 
-    /// Of all of it.
+    /// Of all of it in the chosen iteration.
     pub(super) fn time(&self) -> DurNs {
-        self.0.values().map(|named| named.time).sum()
+        self.by_name.values().map(|named| named.time).sum()
     }
 
     /// Says of it by name, with how often and how long, that it is not modelled because of `why`.
     pub(super) fn list(self, report: &mut StepReport, why: &str) {
-        self.each(why, |text, named| report.say(Effect { time: named.time, ..Effect::kept(text, named.tasks) }));
+        let is_kept = !self.is_guessed;
+        self.each(why, |text, Named { untraced, tasks, .. }| {
+            report.say(Effect { untraced, is_kept, ..Effect::kept(text, tasks) });
+        });
     }
 
     /// Says of it by name, with how often and how long, what is taken of it instead.
@@ -97,7 +123,7 @@ impl<'a> Kept<'a> {
     }
 
     fn each(self, why: &str, mut say: impl FnMut(String, Named)) {
-        let mut rows: Vec<_> = self.0.into_iter().collect();
+        let mut rows: Vec<_> = self.by_name.into_iter().filter(|(_, named)| named.count > 0).collect();
         rows.sort_by_key(|(name, named)| (std::cmp::Reverse(named.time), *name));
         let rest = rows.split_off(rows.len().min(LISTED));
         for (name, named) in rows {
@@ -114,7 +140,8 @@ impl<'a> Kept<'a> {
 impl Named {
     fn and(mut self, other: Self) -> Self {
         self.tasks.extend(other.tasks);
-        Self { count: self.count + other.count, time: self.time + other.time, ..self }
+        let (count, time) = (self.count + other.count, self.time + other.time);
+        Self { count, time, untraced: self.untraced + other.untraced, ..self }
     }
 }
 

@@ -40,6 +40,9 @@ pub(super) const EDIT: Grammar = Grammar {
 /// The host's work, and the device's.
 const PLACES: usize = 2;
 
+/// Calls that allocate and free device memory: they last while the device or the driver is taken, by ranks that wait among others.
+const ALLOCATIONS: [&str; 4] = ["cudaMalloc", "cudaFree", "hipMalloc", "hipFree"];
+
 impl Transform for Straggler {
     fn tells_apart(&self) -> bool {
         self.rank.is_some()
@@ -63,11 +66,12 @@ impl Transform for Straggler {
             .nodes()
             .filter_map(|node| stretches.place(draft, node).map(|(rank, cell)| (node, rank, cell)))
             .collect();
-        let mut sums = vec![vec![DurNs::ZERO; (stretches.joined + 1) * PLACES]; graph.ranks.len()];
+        let mut sums = vec![vec![DurNs::ZERO; stretches.allocations() + 1]; graph.ranks.len()];
         for &(node, rank, cell) in &placed {
             sums[rank][cell] += draft.price_of(node).duration;
         }
-        let factors = factors(graph, &sums);
+        let mut factors = factors(graph, &sums);
+        let waited = as_the_quickest(&mut factors, &sums, stretches.allocations());
         let is_meant = |rank: usize| self.rank.is_none_or(|wanted| graph.ranks[rank].rank.0 == wanted);
         let mut changed = 0;
         for (node, rank, cell) in placed {
@@ -81,6 +85,10 @@ impl Transform for Straggler {
         let (all, joined) = (graph.ranks.len(), count(stretches.joined, "collective"));
         let summary = format!("{} like the median of {all} between {joined} of all ranks", count(ranks, "rank"));
         let mut report = StepReport { changed, summary, ..StepReport::default() };
+        if waited > DurNs::ZERO {
+            let text = "calls that allocate memory last while others wait: each rank is taken to spend as long in them as the quickest";
+            report.say(Effect::assumption(format!("{text}, up to {waited} less")));
+        }
         let begins = graph.ranks.iter().map(|part| part.iteration_start);
         if let Some(apart) =
             begins.clone().max().zip(begins.min()).map(|(last, first)| last.since(first)).filter(|it| it.0 > 0)
@@ -106,6 +114,16 @@ fn factors(graph: &ExecutionGraph, sums: &[Vec<DurNs>]) -> Vec<Vec<f64>> {
         }
     }
     factors
+}
+
+/// Lets every rank take in cell `at` what the quickest takes that takes any time; how much less that is at most.
+fn as_the_quickest(factors: &mut [Vec<f64>], sums: &[Vec<DurNs>], at: usize) -> DurNs {
+    let taking = || sums.iter().map(|cells| cells[at]).filter(|&time| time > DurNs::ZERO);
+    let (Some(least), Some(most)) = (taking().min(), taking().max()) else { return DurNs::ZERO };
+    for (factors, sums) in factors.iter_mut().zip(sums).filter(|(_, sums)| sums[at] > DurNs::ZERO) {
+        factors[at] = least.0 as f64 / sums[at].0 as f64;
+    }
+    most - least
 }
 
 /// What ranks do between collectives of all of them, told by what each host had issued.
@@ -134,6 +152,11 @@ impl Stretches {
         Self { joined, issued }
     }
 
+    /// The cell of calls that allocate memory, behind those of all stretches.
+    fn allocations(&self) -> usize {
+        (self.joined + 1) * PLACES
+    }
+
     /// The position of a task's rank, and its stretch by host and device; `None` of collectives, joints and markers.
     fn place(&self, draft: &Draft<'_>, node: Node) -> Option<(usize, usize)> {
         let (graph, kind) = (draft.graph(), draft.kind_of(node));
@@ -141,6 +164,9 @@ impl Stretches {
             return None;
         }
         let rank = draft.rank_of(draft.lane_of(node));
+        if kind == TaskKind::Runtime && ALLOCATIONS.iter().any(|call| draft.name_of(node).starts_with(call)) {
+            return Some((rank, self.allocations()));
+        }
         let at = launched(graph, draft.beside(node));
         let stretch = self.issued.get(rank)?.partition_point(|&issued| issued <= at);
         Some((rank, stretch * PLACES + usize::from(kind.is_device())))

@@ -1,8 +1,9 @@
 //! `swap-gpu NAME [host xFACTOR]`: the same kernels on another device.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cost::Family;
+use crate::cost::{Family, topology};
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
@@ -125,6 +126,9 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
         let moved = count(moved.len(), "collective");
         let link = format!("{moved} taken to run over the new device's link within one node: swap-link says which");
         report.say(Effect::assumption(link));
+        let links = draft.devices().iter().filter_map(|device| draft.context().models.links().of_device(&device.id));
+        let doubts: BTreeSet<String> = links.filter_map(topology::unmeasured).collect();
+        report.effects.extend(doubts.into_iter().map(Effect::assumption));
         note_waiting(draft, report);
     }
     let is_other = |node: &NodeId| {
@@ -133,8 +137,9 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
     };
     if kept.iter().any(is_other) {
         let tasks: Vec<_> = kept.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
-        let time: DurNs = tasks.iter().map(|&(_, time)| time).sum();
+        let once: Vec<_> = tasks.iter().filter(|(node, _)| draft.base().is_recorded(*node)).collect();
+        let time: DurNs = once.iter().map(|(_, time)| *time).sum();
         let why = "link or size not known: they keep their times, swap-link changes the interconnect";
-        report.say(Effect::kept(format!("{}, {time}: {why}", count(tasks.len(), "collective")), tasks));
+        report.say(Effect::kept(format!("{}, {time}: {why}", count(once.len(), "collective")), tasks));
     }
 }

@@ -55,7 +55,7 @@ impl Transform for SwapLink {
             matches!(shape, Some(Shape::Collective { ranks, .. }) if *ranks > draft.layout().devices.unwrap_or(COMMON_NODE))
         };
         let is_between = link.between_nodes && collectives.iter().any(spans);
-        let doubt = if link.between_nodes { topology::unmeasured(&link) } else { None };
+        let doubt = topology::unmeasured(&link);
         let alone = link.between_nodes && !is_between;
         if is_between {
             draft.set_layout(Layout { link: Some(link), ..draft.layout().clone() });
@@ -99,15 +99,12 @@ pub(super) fn untouched(draft: &Draft<'_>, is_touched: impl Fn(Node) -> bool) ->
 
 /// Says how much of the collectives' times is waiting for ranks that are not loaded.
 pub(super) fn note_waiting(draft: &Draft<'_>, report: &mut StepReport) {
-    let within = draft.graph().iteration_tasks();
-    let waiting = |node| match node {
-        Node::Traced(node) if within[node.index()] => Some((node, draft.waiting_in(node))),
-        _ => None,
-    };
+    let waiting = |node| if let Node::Traced(node) = node { Some((node, draft.waiting_in(node))) } else { None };
     let kept: Vec<_> =
         collectives(draft).into_iter().filter_map(waiting).filter(|&(_, time)| time > DurNs::ZERO).collect();
     if !kept.is_empty() {
-        let all: DurNs = kept.iter().map(|&(_, time)| time).sum();
+        let once = kept.iter().filter(|(node, _)| draft.base().is_recorded(*node));
+        let all: DurNs = once.map(|(_, time)| *time).sum();
         let what = "of collectives beyond the model's transfer is taken as waiting for ranks that are not loaded: kept";
         report.say(Effect::kept(format!("{all} {what}"), kept));
     }

@@ -200,8 +200,9 @@ impl<'d, 'b> Placement<'d, 'b> {
             for piece in pieces(self.draft, operator, group.rank, own) {
                 if piece.prediction.provenance == Provenance::Unmodelled {
                     let name = self.graph.names.get(self.graph.operators[operator.0 as usize].name);
-                    let traced = nodes.iter().map(|&node| self.graph.tasks[node].duration).sum();
-                    self.tally.unmodelled.count(name, traced);
+                    for &node in &nodes {
+                        self.tally.unmodelled.add_as(self.draft, name, (node, self.graph.tasks[node].duration));
+                    }
                 }
                 all.push((operator, nodes.clone(), piece));
             }

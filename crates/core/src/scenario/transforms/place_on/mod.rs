@@ -139,8 +139,10 @@ fn device_work(draft: &Draft<'_>) -> Option<Placed> {
 fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
     let graph = draft.graph();
     let computes = |kind| kind == TaskKind::Compute;
-    let computed: DurNs = graph.tasks.node_weights().filter(|task| computes(task.kind)).map(|task| task.duration).sum();
-    if computed == DurNs::ZERO {
+    let computing = || graph.tasks.node_indices().filter(|&node| computes(graph.tasks[node].kind));
+    let time = |node: NodeId| graph.tasks[node].duration;
+    let computed: DurNs = computing().filter(|&node| draft.base().is_recorded(node)).map(time).sum();
+    if computing().all(|node| time(node) == DurNs::ZERO) {
         return StepReport::impossible("no operator computes on the host: there is nothing to place");
     }
     draft.set_device(device);

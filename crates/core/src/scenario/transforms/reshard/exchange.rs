@@ -73,9 +73,10 @@ fn recost_rows(
     let (carried, others): (Vec<NodeId>, Vec<NodeId>) = exchanges.iter().copied().partition(carries);
     if !others.is_empty() {
         let kept: Vec<_> = others.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
-        let lost: DurNs = kept.iter().map(|&(_, time)| time).sum();
+        let once: Vec<_> = kept.iter().filter(|(node, _)| draft.base().is_recorded(*node)).collect();
+        let lost: DurNs = once.iter().map(|(_, time)| *time).sum();
         let what = "all-to-all of indices or unrecorded size";
-        report.say(Effect::kept(format!("{what} ×{}, {lost}: kept", others.len()), kept));
+        report.say(Effect::kept(format!("{what} ×{}, {lost}: kept", once.len()), kept));
     }
     let Some(sent) = sent.filter(|_| !carried.is_empty()) else { return String::new() };
     for &node in &carried {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, RooflineArgs};
 use retime_core::analysis::roofline::{
-    AlgorithmPoint, AlgorithmSeries, Limit, Place, Point, Roofs, dominant_precision, points, unknown,
+    AlgorithmPoint, AlgorithmSeries, FIGURES, Limit, Place, Point, Roofs, dominant_precision, points, unknown,
 };
 use retime_core::device::{DeviceKind, DeviceProfile};
 use retime_core::graph::LaneKind;
@@ -50,8 +50,8 @@ struct Planes {
 /// Nothing could be opened, an edit cannot be read, a device is unknown, or standard output cannot be written.
 pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
     for (name, value) in [("--peak", args.peak), ("--bandwidth", args.bandwidth), ("--network", args.network)] {
-        if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {
-            return Err(Misuse(format!("{name}: expected a number above 0")).into());
+        if value.is_some_and(|value| !FIGURES.contains(&value)) {
+            return Err(Misuse(format!("{name}: expected a number from 1e-6 to 1e12")).into());
         }
     }
     if args.processes.is_some_and(|processes| !processes.is_finite() || processes < 1.0) {

@@ -50,6 +50,12 @@ pub enum EngineError {
         /// What was opened.
         path: String,
     },
+    /// A trace whose iteration takes no time.
+    #[error("{path}: its iteration takes no time: what was recorded is shorter than a nanosecond, or cannot be read")]
+    Timeless {
+        /// What was opened.
+        path: String,
+    },
     /// Two traces from which no law of the batch size follows.
     #[error("nothing to learn from a second trace: the batch sizes are {} and {}", told(.batches.0), told(.batches.1))]
     Learn {

@@ -301,6 +301,9 @@ impl Engine {
         if replay.is_beyond() {
             return Err(EngineError::Beyond { path: loaded::title(&job) });
         }
+        if replay.summary.simulated_ns == DurNs::ZERO {
+            return Err(EngineError::Timeless { path: loaded::title(&job) });
+        }
         let noise = noise::noise(&job, &graph, &replay.summary);
         let mut summary = Summary { noise, ..replay.summary };
         summary.of_path(&PathShares::of(&graph, &replay.resolved.timed, &replay.schedule));

@@ -14,7 +14,7 @@ use crate::units::{BytesPerSec, FlopPerSec};
 pub use algorithms::{DistributedAlgorithm, Intensities, MachineCache};
 pub use points::{Place, Point, dominant_precision, points, points_at, unknown};
 pub use system::{
-    AlgorithmPoint, AlgorithmSeries, MeasuredPoint, MeasuredRun, RoofErrors, Sizes, System, SystemRoofline,
+    AlgorithmPoint, AlgorithmSeries, FIGURES, MeasuredPoint, MeasuredRun, RoofErrors, Sizes, System, SystemRoofline,
 };
 
 /// What limits work on a machine with a network.

@@ -1,6 +1,7 @@
 //! Machines without a trace: their roofs, with distributed algorithms over sizes and measured runs under them
 //! [Cardwell 2019 ch. 2].
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -24,6 +25,9 @@ pub enum System {
     },
 }
 
+/// What figures of made-up systems can be, a whole cluster's among them: all that is worked out from them is finite.
+pub const FIGURES: RangeInclusive<f64> = 1e-6..=1e12;
+
 impl FromStr for System {
     type Err = String;
 
@@ -33,10 +37,10 @@ impl FromStr for System {
         if !figures.contains(',') {
             return Ok(Self::Named(text.to_owned()));
         }
-        let number = |part: &str| part.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0);
+        let number = |part: &str| part.trim().parse::<f64>().ok().filter(|value| FIGURES.contains(value));
         let figures: Option<Vec<f64>> = figures.split(',').map(number).collect();
         let Some(&figures) = figures.as_deref().and_then(|figures| <&[f64; 3]>::try_from(figures).ok()) else {
-            let expected = "expected GFLOPS,MEMORY,NETWORK: three numbers above 0, bandwidths in GB/s";
+            let expected = "expected GFLOPS,MEMORY,NETWORK: three numbers from 1e-6 to 1e12, bandwidths in GB/s";
             return Err(format!("`{text}`: {expected}"));
         };
         Ok(Self::Made { label: label.to_owned(), figures })

@@ -38,14 +38,6 @@ pub enum FactsError {
     /// An entry names no table.
     #[error("table {0}: needs `rank = 0` or `id = \"t0\"`")]
     Nameless(usize),
-    /// A figure that cannot be.
-    #[error("table {entry}: {field} must be above 0")]
-    Impossible {
-        /// Position of the entry, from 1.
-        entry: usize,
-        /// Its field.
-        field: &'static str,
-    },
     /// An entry of a collective tells nothing, or a figure that cannot be.
     #[error("collective {entry}: {reason}")]
     Collective {
@@ -54,7 +46,7 @@ pub enum FactsError {
         /// In words.
         reason: &'static str,
     },
-    /// A share or exponent out of its range.
+    /// A figure out of its range.
     #[error("table {entry}: {field} must be {range}")]
     Range {
         /// Position of the entry, from 1.
@@ -91,6 +83,17 @@ pub struct TableFact {
 }
 
 impl TableFact {
+    /// The size that no table has, and what it can be: beyond these one table is larger than any memory.
+    fn beyond(&self) -> Option<(&'static str, &'static str)> {
+        let fits = |size: Option<u64>, most: u64| size.is_none_or(|size| (1..=most).contains(&size));
+        match self {
+            Self { rows, .. } if !fits(*rows, 1 << 36) => Some(("rows", "from 1 to 2^36")),
+            Self { dim, .. } if !fits(*dim, 1 << 14) => Some(("dim", "from 1 to 16384")),
+            Self { pooling: Some(pooling), .. } if !(0.0..=1e6).contains(pooling) => Some(("pooling", "from 0 to 1e6")),
+            _ => None,
+        }
+    }
+
     /// Which rows a batch looks up, where it is told.
     pub fn reuse(&self) -> Option<Reuse> {
         let histogram = || {
@@ -167,11 +170,9 @@ impl TableFacts {
             if fact.id.is_none() && fact.rank.is_none() {
                 return Err(FactsError::Nameless(entry));
             }
-            let fields = [
-                ("rows", fact.rows == Some(0)),
-                ("dim", fact.dim == Some(0)),
-                ("pooling", fact.pooling.is_some_and(|pooling| !pooling.is_finite() || pooling < 0.0)),
-            ];
+            if let Some((field, range)) = fact.beyond() {
+                return Err(FactsError::Range { entry, field, range });
+            }
             if fact.unique.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
                 return Err(FactsError::Range { entry, field: "unique", range: "above 0 and at most 1" });
             }
@@ -186,9 +187,6 @@ impl TableFacts {
             };
             if fact.histogram.as_ref().is_some_and(|shares| !is_whole(shares)) {
                 return Err(FactsError::Range { entry, field: "histogram", range: "up to 17 shares that add up to 1" });
-            }
-            if let Some((field, _)) = fields.into_iter().find(|(_, impossible)| *impossible) {
-                return Err(FactsError::Impossible { entry, field });
             }
         }
         Ok(facts)
@@ -305,8 +303,10 @@ mod tests {
     fn files_that_cannot_be_used_say_where() {
         let error = |text: &str| TableFacts::from_toml(text).unwrap_err().to_string();
         assert!(error("[[table]]\nrows = 3").starts_with("table 1: needs"));
-        assert_eq!(error("[[table]]\nrank = 0\n[[table]]\nrank = 0\nrows = 0"), "table 2: rows must be above 0");
-        assert_eq!(error("[[table]]\nid = \"t0\"\npooling = nan"), "table 1: pooling must be above 0");
+        assert_eq!(error("[[table]]\nrank = 0\n[[table]]\nrank = 0\nrows = 0"), "table 2: rows must be from 1 to 2^36");
+        assert_eq!(error("[[table]]\nid = \"t0\"\npooling = nan"), "table 1: pooling must be from 0 to 1e6");
+        let huge = "[[table]]\nrank = 0\nrows = 9223372036854775807";
+        assert_eq!(error(huge), "table 1: rows must be from 1 to 2^36");
         assert_eq!(error("[[table]]\nrank = 1\nunique = 1.5"), "table 1: unique must be above 0 and at most 1");
         assert_eq!(error("[[table]]\nrank = 1\nzipf = -1"), "table 1: zipf must be from 0 to 4");
         let histogram = "[[table]]\nrank = 1\nhistogram = [0.5, 0.4]";

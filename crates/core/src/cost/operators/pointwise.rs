@@ -134,7 +134,7 @@ pub(super) fn elementwise(name: &str, args: Args<'_>) -> Option<Work> {
 /// As [`elementwise`], with a result as large as the largest tensor.
 pub(super) fn of_largest(name: &str, args: Args<'_>) -> Option<Work> {
     let tensors = args.tensors();
-    let touched = |(dims, dtype): &(&[u64], DType)| (touched(name, args, dims), *dtype);
+    let touched = |(dims, dtype): &(&[u64], DType)| (touched(args, dims), *dtype);
     let touched: Vec<(u64, DType)> = tensors.iter().map(touched).collect();
     let &(count, dtype) = touched.iter().max_by_key(|(count, _)| *count)?;
     let all = of_elements(name, args, count);
@@ -145,20 +145,18 @@ pub(super) fn of_largest(name: &str, args: Args<'_>) -> Option<Work> {
     Some(Work { read: Bytes(read), written: Bytes(count.saturating_mul(dtype.size())), ..all })
 }
 
-/// Elements of a tensor of `dims` that a compiled kernel touches: no more than it runs over, where that was recorded; of a table the
-/// rows that a list of whole numbers picks, where another tensor is as large as those.
-fn touched(name: &str, args: Args<'_>, dims: &[u64]) -> u64 {
-    let all = elements(dims);
-    let runs_over = args.last_value().and_then(|text| text.parse().ok()).filter(|_| name.starts_with("triton_poi"));
-    let &[rows, width] = dims else { return runs_over.map_or(all, |most| all.min(most)) };
+/// Elements of a tensor of `dims` that a compiled kernel touches: of a table the rows that a list of whole numbers picks, where another
+/// tensor is as large as those.
+fn touched(args: Args<'_>, dims: &[u64]) -> u64 {
+    let &[rows, width] = dims else { return elements(dims) };
     let tensors = args.tensors();
     let lists = tensors.iter().filter(|(list, dtype)| list.len() == 1 && dtype.is_integer());
     let is_picked = |&count: &u64| {
         let picked = count.saturating_mul(width);
         count < rows && tensors.iter().any(|(other, _)| other.last() == Some(&width) && elements(other) == picked)
     };
-    let picked = lists.map(|(list, _)| elements(list)).find(is_picked).map(|count| count.saturating_mul(width));
-    picked.or(runs_over).map_or(all, |most| all.min(most))
+    let picked = lists.map(|(list, _)| elements(list)).find(is_picked);
+    picked.map_or(elements(dims), |count| count.saturating_mul(width))
 }
 
 fn of_elements(name: &str, args: Args<'_>, count: u64) -> Work {
@@ -294,14 +292,6 @@ mod tests {
         let rows = 8192 * 2880 * 4;
         assert_eq!((work.read, work.written), (Bytes(8192 * 4 + 131_072 * 64 * 4 + 2 * rows), Bytes(rows)));
         assert!((work.flop.0 - 8192.0 * 2880.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_compiled_kernel_touches_no_more_than_it_runs_over() {
-        let mut args = operands(&[&[4096, 4096], &[64, 4096]]);
-        args.inputs.push(value("262144"));
-        let work = of_largest("triton_poi_fused_add_0", Args::new(&args)).unwrap();
-        assert_eq!((work.read, work.written), (Bytes(2 * 4 * 262_144), Bytes(4 * 262_144)));
     }
 
     #[test]

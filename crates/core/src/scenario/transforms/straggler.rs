@@ -66,12 +66,13 @@ impl Transform for Straggler {
             .nodes()
             .filter_map(|node| stretches.place(draft, node).map(|(rank, cell)| (node, rank, cell)))
             .collect();
-        let mut sums = vec![vec![DurNs::ZERO; stretches.allocations() + 1]; graph.ranks.len()];
+        let mut sums = vec![vec![DurNs::ZERO; stretches.allocations(1) + 1]; graph.ranks.len()];
         for &(node, rank, cell) in &placed {
             sums[rank][cell] += draft.price_of(node).duration;
         }
         let mut factors = factors(graph, &sums);
-        let waited = as_the_quickest(&mut factors, &sums, stretches.allocations());
+        let of_step = [0, 1].map(|inside| as_the_quickest(&mut factors, &sums, stretches.allocations(inside)));
+        let waited = of_step[1];
         let is_meant = |rank: usize| self.rank.is_none_or(|wanted| graph.ranks[rank].rank.0 == wanted);
         let mut changed = 0;
         for (node, rank, cell) in placed {
@@ -152,9 +153,9 @@ impl Stretches {
         Self { joined, issued }
     }
 
-    /// The cell of calls that allocate memory, behind those of all stretches.
-    fn allocations(&self) -> usize {
-        (self.joined + 1) * PLACES
+    /// The cell of calls that allocate memory, behind those of all stretches: of the chosen iteration where `inside` is 1.
+    fn allocations(&self, inside: usize) -> usize {
+        (self.joined + 1) * PLACES + inside
     }
 
     /// The position of a task's rank, and its stretch by host and device; `None` of collectives, joints and markers.
@@ -165,7 +166,8 @@ impl Stretches {
         }
         let rank = draft.rank_of(draft.lane_of(node));
         if kind == TaskKind::Runtime && ALLOCATIONS.iter().any(|call| draft.name_of(node).starts_with(call)) {
-            return Some((rank, self.allocations()));
+            let inside = draft.base().iteration_tasks()[draft.beside(node).index()];
+            return Some((rank, self.allocations(usize::from(inside))));
         }
         let at = launched(graph, draft.beside(node));
         let stretch = self.issued.get(rank)?.partition_point(|&issued| issued <= at);

@@ -27,7 +27,7 @@ use super::{input, output};
 /// Nothing could be opened.
 pub fn run(what: &ValidateWhat) -> Result<u8> {
     match what {
-        ValidateWhat::Replay(args) => replay(args).map(|()| 0),
+        ValidateWhat::Replay(args) => replay(args),
         ValidateWhat::Models(args) => models::run(args),
     }
 }
@@ -102,7 +102,9 @@ pub(super) fn unexplained_table(rows: &[Unexplained]) -> output::Table {
     table
 }
 
-fn replay(args: &TraceArgs) -> Result<()> {
+/// # Returns
+/// The exit status: 1 where nothing could be replayed.
+fn replay(args: &TraceArgs) -> Result<u8> {
     let engine = input::engine()?;
     let mut answer = Answer { traces: Vec::new(), rows: Vec::new(), unreadable: Vec::new() };
     if args.traces.is_empty() {
@@ -113,7 +115,7 @@ fn replay(args: &TraceArgs) -> Result<()> {
         check(&engine, &folder, &mut answer);
     }
     output::write(&args.output, &answer, |out| describe(&answer, out), || table(&answer.rows))?;
-    Ok(())
+    Ok(u8::from(answer.rows.is_empty()))
 }
 
 fn check(engine: &Engine, path: &PathBuf, answer: &mut Answer) {

@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(refused(""), "there is no table");
         assert_eq!(refused("[[table]]\nrank = 2\nrows = 5\npooling = 1.0"), "table 1: needs a `rank` below 2");
         assert_eq!(refused("[[table]]\nrank = 0\nrows = 5"), "table 1: needs `rows` and `pooling`");
-        let huge = "[[table]]\nrank = 0\nrows = 9000000000000000000\npooling = 1.0";
+        let huge = "[[table]]\nrank = 0\nrows = 9000000000\npooling = 1.0";
         assert_eq!(refused(huge), "table 1: is larger than any table");
     }
 }

@@ -113,6 +113,21 @@ fn a_table_that_cannot_be_used_is_named_and_the_others_are_checked() {
 }
 
 #[test]
+fn a_check_of_nothing_does_not_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let span = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":0.0001,"dur":0.0001,"args":{"stream":7}}"#;
+    for (text, said) in [("", "is empty"), (&format!(r#"{{"traceEvents":[{span}]}}"#), "takes no time")] {
+        fs::write(&path, text).unwrap();
+        let output =
+            retime().args(["validate", "replay", path.to_str().unwrap()]).assert().code(1).get_output().clone();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains(said) && shown.contains("0 of 0"), "{shown}");
+        failure(1, &["simulate", path.to_str().unwrap()]);
+    }
+}
+
+#[test]
 fn steps_apply_in_order_and_say_what_they_did() {
     let answer = json(&["predict", &sample(CPU), "--step", "scale kind=T1 x0", "--step", "scale name~embedding x0.5"]);
     let steps = answer["steps"].as_array().unwrap();

@@ -38,6 +38,11 @@ pub struct BytesPerSec(pub f64);
 #[serde(transparent)]
 pub struct FlopPerSec(pub f64);
 
+impl Bytes {
+    /// No memory and no message that is told of is larger, four pebibytes: what was recorded beyond is no size.
+    pub const MOST: Self = Self(1 << 52);
+}
+
 impl DurNs {
     /// No time at all.
     pub const ZERO: Self = Self(0);

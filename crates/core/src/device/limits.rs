@@ -2,8 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::units::Bytes;
-
 use super::file::Figure;
 use super::profile::BandwidthCurve;
 
@@ -11,9 +9,6 @@ use super::profile::BandwidthCurve;
 pub const MOST_FLOP_PER_SECOND: f64 = 1e18;
 /// See [`MOST_FLOP_PER_SECOND`].
 pub const MOST_BYTES_PER_SECOND: f64 = 1e15;
-
-/// No device and no host holds more, four pebibytes.
-pub const MOST_MEMORY: Bytes = Bytes(1 << 52);
 
 /// Peak rates, in TFLOP/s.
 pub(super) const PEAK_TFLOPS: RangeInclusive<f64> = 1e-6..=MOST_FLOP_PER_SECOND / 1e12;

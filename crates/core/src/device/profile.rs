@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::MOST_MEMORY;
 use crate::units::{Bytes, BytesPerSec, DurNs, FlopPerSec};
 
 /// What a device is.
@@ -276,7 +275,7 @@ impl DeviceProfile {
             lineage: Vec::new(),
             recorded_as: Vec::new(),
             kind: DeviceKind::Gpu,
-            memory: if memory <= MOST_MEMORY { memory } else { Bytes(0) },
+            memory: if memory <= Bytes::MOST { memory } else { Bytes(0) },
             sm_limits: None,
             sources: BTreeMap::new(),
             ..like.clone()

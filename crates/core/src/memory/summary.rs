@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::device::limits::MOST_MEMORY;
 use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::timed::TimedGraph;
 use crate::graph::{ExecutionGraph, Lane, NodeId, RankPart, TaskKind};
@@ -96,7 +95,7 @@ impl MemorySummary {
         // Sizes that no memory holds were never allocated.
         let peaks: Vec<_> = known
             .map(|(part, memory)| (part, memory, memory.peak()))
-            .filter(|(_, _, peak)| peak.bytes <= MOST_MEMORY)
+            .filter(|(_, _, peak)| peak.bytes <= Bytes::MOST)
             .collect();
         let (part, memory, peak) = peaks.iter().rev().max_by_key(|(_, _, peak)| peak.bytes)?;
         let sizes = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0);

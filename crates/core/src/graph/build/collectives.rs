@@ -3,7 +3,6 @@
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::device::limits::MOST_MEMORY;
 use crate::graph::{Clock, Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
 use crate::trace::EventId;
@@ -74,7 +73,7 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
         dur: activity.dur(),
         group_size: args.group_size,
         bytes: match size * args.in_elements.max(args.out_elements) {
-            bytes if bytes > MOST_MEMORY => Bytes(0),
+            bytes if bytes > Bytes::MOST => Bytes(0),
             _ if activity.on_host => recorded_bytes(observed, activity.event),
             Bytes(0) => annotated_bytes(observed, activity.call),
             bytes => bytes,

@@ -228,7 +228,8 @@ mod tests {
             ("Karst --size 0", "expected a size from 4"),
             ("Karst --processes 0", "a number from 1"),
             ("Karst --colour red", "expected --algorithms"),
-            ("1,2", "three numbers above 0"),
+            ("1,2", "three numbers from"),
+            ("1e308,1,1", "three numbers from"),
         ] {
             let error = Asked::parse(text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");

@@ -210,7 +210,7 @@ const MORE: (&str, &str) = ("?", "more");
 const BETWEEN: u16 = 3;
 
 /// Where keys are written, over as many lines as they take and `most` at most; the last tells where the rest is.
-fn placed<'a, K: AsRef<str>, T: AsRef<str>>(keys: &'a [(K, T)], width: u16, most: u16) -> Vec<Hint<'a>> {
+fn placed<K: AsRef<str>, T: AsRef<str>>(keys: &[(K, T)], width: u16, most: u16) -> Vec<Hint<'_>> {
     let mut hints = flowed(keys, width);
     if hints.last().is_none_or(|hint| hint.y < most) {
         return hints;

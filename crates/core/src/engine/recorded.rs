@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::graph::{ExecutionGraph, NodeId};
-use crate::scenario::{Effect, Resolved, tasks_of};
+use crate::scenario::{Effect, Resolved, StepReport, tasks_of};
 use crate::units::{DurNs, share};
 
 /// The work of the chosen iteration that shares are of: that of devices, or all of it where none is used.
@@ -63,7 +63,7 @@ impl<'g> Recorded<'g> {
     /// # Complexity
     /// O(changed tasks).
     pub(super) fn unmodelled_share(&self, resolved: &Resolved) -> f64 {
-        let effects = resolved.reports.iter().flat_map(|report| report.not_modelled());
+        let effects = resolved.reports.iter().flat_map(StepReport::not_modelled);
         let untraced: DurNs = effects.clone().map(|effect| effect.untraced).sum();
         let mut tasks: FxHashMap<NodeId, DurNs> = tasks_of(effects).into_iter().collect();
         for (node, _) in resolved.changes.iter().filter(|(_, of)| of.is_unmodelled()) {

@@ -99,7 +99,7 @@ pub(super) fn state_place(name: &str) -> Option<usize> {
 }
 
 /// Whether an operator of this name makes a tensor that an update begins with and later ones go on with.
-pub(super) fn begins_state(name: &str) -> bool {
+pub(crate) fn begins_state(name: &str) -> bool {
     matches!(bare(name), "zeros_like" | "zeros" | "full_like" | "full" | "new_zeros" | "clone")
 }
 

@@ -58,7 +58,8 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
 pub(super) fn reserve(rank: Rank<'_>, peak: Bytes) -> Option<f64> {
     let trace = rank.of_job.trace.as_ref()?;
     let within = |call: &Call<'_>| call.at < rank.part.iteration_end;
-    let reserved = calls(rank, trace).into_iter().filter(within).filter_map(|call| call.args.total_reserved).max()?;
+    let reserved = calls(rank, trace).into_iter().filter(within).filter_map(|call| call.args.total_reserved);
+    let reserved = reserved.filter(|&reserved| reserved <= Bytes::MOST.0).max()?;
     (peak.0 > 0 && reserved >= peak.0).then(|| (reserved - peak.0) as f64 / peak.0 as f64)
 }
 

@@ -275,7 +275,7 @@ impl BesideTensors {
             return Self::default();
         }
         let of_peak = |share: f64| Bytes((peak.0 as f64 * share).round() as u64);
-        let reserve_bytes = reserve.map_or(Bytes(peak.0 / RESERVE), of_peak);
+        let reserve_bytes = reserve.map_or(Bytes(peak.0 / RESERVE), of_peak).min(Bytes::MOST);
         Self { context_bytes: CONTEXT, reserve_bytes, reserve_is_recorded: reserve.is_some() }
     }
 

@@ -172,9 +172,9 @@ impl Base {
         self.roles.get_or_init(|| Roles::of(&self.graph))
     }
 
-    /// The call itself, or one that takes what such calls typically take.
-    pub(super) fn typical_call(&self, call: NodeId) -> NodeId {
-        self.typical_calls.get_or_init(|| TypicalCalls::of(&self.graph)).like(&self.graph, call)
+    /// What another call like `call` takes over what that one took.
+    pub(super) fn typical_call(&self, call: NodeId) -> f64 {
+        self.typical_calls.get_or_init(|| TypicalCalls::of(&self.graph)).factor(&self.graph, call)
     }
 
     /// By operator how many tasks do its work, found when first asked for.

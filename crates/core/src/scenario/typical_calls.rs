@@ -12,11 +12,11 @@ use crate::units::DurNs;
 struct Typical {
     /// What nine in ten of them do not exceed.
     most: DurNs,
-    /// One that takes the median time.
-    median: NodeId,
+    /// What half of them do not exceed.
+    median: DurNs,
 }
 
-/// What calls usually take.
+/// What calls typically take.
 #[derive(Debug)]
 pub(super) struct TypicalCalls(FxHashMap<(Rank, NameId), Typical>);
 
@@ -26,22 +26,24 @@ impl TypicalCalls {
     /// # Complexity
     /// O(calls · log).
     pub(super) fn of(graph: &ExecutionGraph) -> Self {
-        let mut calls: FxHashMap<(Rank, NameId), Vec<(DurNs, NodeId)>> = FxHashMap::default();
+        let mut calls: FxHashMap<(Rank, NameId), Vec<DurNs>> = FxHashMap::default();
         for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Runtime) {
-            calls.entry(key(graph, node)).or_default().push((graph.tasks[node].duration, node));
+            calls.entry(key(graph, node)).or_default().push(graph.tasks[node].duration);
         }
-        let typical = |mut of_name: Vec<(DurNs, NodeId)>| {
+        let typical = |mut of_name: Vec<DurNs>| {
             of_name.sort_unstable();
             let last = of_name.len() - 1;
-            Typical { most: of_name[last * 9 / 10].0, median: of_name[last / 2].1 }
+            Typical { most: of_name[last * 9 / 10], median: of_name[last / 2] }
         };
         Self(calls.into_iter().map(|(key, of_name)| (key, typical(of_name))).collect())
     }
 
-    /// The call itself, or one of its name that takes the median time where it is among the slowest tenth.
-    pub(super) fn like(&self, graph: &ExecutionGraph, call: NodeId) -> NodeId {
-        let typical = self.0.get(&key(graph, call)).filter(|typical| graph.tasks[call].duration > typical.most);
-        typical.map_or(call, |typical| typical.median)
+    /// What another call like `call` takes over what that one took: 1, or where it is among the slowest tenth of its name what takes it
+    /// to the median.
+    pub(super) fn factor(&self, graph: &ExecutionGraph, call: NodeId) -> f64 {
+        let own = graph.tasks[call].duration;
+        let typical = self.0.get(&key(graph, call)).filter(|typical| own > typical.most);
+        typical.map_or(1.0, |typical| typical.median.0 as f64 / own.0 as f64)
     }
 }
 

@@ -192,12 +192,11 @@ impl Draft<'_> {
 
     /// Adds a call like `call` next to it, which takes what such calls typically take where `call` took more.
     pub fn copy_call(&mut self, call: Node) -> Node {
-        let typical = match call {
-            Node::Traced(traced) => Node::Traced(self.base.typical_call(traced)),
-            added @ Node::Added(_) => added,
-        };
-        let typical = if self.is_gone(typical) { call } else { typical };
-        self.copy(typical, self.lane_of(call), self.beside(call))
+        let again = self.copy(call, self.lane_of(call), self.beside(call));
+        if let Node::Traced(traced) = call {
+            self.stretch(again, self.base.typical_call(traced));
+        }
+        again
     }
 
     /// Adds a task that repeats what `copy`, which repeats another, does.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cost::{Family, Work};
 use crate::graph::{LaneId, Phase, TaskKind};
-use crate::memory::parameters::updated_bytes;
+use crate::memory::parameters::{begins_state, updated_bytes};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Node, NodeSet, Passes};
 use crate::scenario::effect::Effect;
@@ -135,7 +135,7 @@ fn updates(draft: &Draft<'_>) -> Vec<Group> {
         for node in updates {
             passes.entry((lane, within[draft.beside(node).index()])).or_default().push(node);
         }
-        named.extend(by_name(draft, others));
+        named.extend(by_name(draft, others.into_iter().filter(|&node| !is_of_first_step(draft, node)).collect()));
     }
     let mut groups = Vec::new();
     for ((lane, _), nodes) in passes {
@@ -147,6 +147,13 @@ fn updates(draft: &Draft<'_>) -> Vec<Group> {
     groups.extend(named.into_iter().map(|nodes| Group { nodes, combine: Combine::Batch }));
     groups.retain(|group| group.nodes.len() > 1);
     groups
+}
+
+/// Whether a task fills a tensor that the optimizer begins with: that is done once, whatever its updates are.
+fn is_of_first_step(draft: &Draft<'_>, node: Node) -> bool {
+    let graph = draft.graph();
+    let mut callers = std::iter::successors(draft.operator_of(node), |&id| graph.operators[id.0 as usize].parent);
+    callers.any(|id| begins_state(graph.names.get(graph.operators[id.0 as usize].name)))
 }
 
 /// Kernels of one lane by step and name.

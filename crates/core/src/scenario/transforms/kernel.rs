@@ -65,11 +65,11 @@ pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId
     let launch = launch.map_or(at_once, |edge| edge.dependency);
     let again = call.map(|call| {
         // It takes what that call takes at any moment, so that edits of host time mean both in any order.
-        let (again, operator) = (draft.copy_call(call), draft.operator_of(call));
+        let again = draft.copy_call(call);
         if let Node::Added(id) = again
             && let Some(added) = draft.added_mut(id)
         {
-            (added.source, added.caller, added.operator) = (Source::Given, of_call, operator);
+            (added.source, added.caller) = (Source::Given, of_call);
         }
         put(draft, call, side, again, DurNs::ZERO);
         draft.connect(again, kernel, launch);

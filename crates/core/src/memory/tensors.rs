@@ -53,22 +53,24 @@ struct Store {
     from: TimeNs,
     last: TimeNs,
     first_user: Option<OperatorId>,
-    in_forward: bool,
-    in_backward: bool,
-    in_optimizer: bool,
+    /// By phase whether an operator of it was given it.
+    used_in: [bool; Phase::ALL.len()],
     /// Whether it is, by what made it or where it was given, what an optimizer keeps between steps.
     is_state: bool,
 }
 
 impl Store {
     fn buffer(&self, rank: Rank<'_>, weights: &FxHashSet<u64>, is_table: bool) -> Buffer {
+        let used_in = |phase: Phase| self.used_in[phase as usize];
+        let in_optimizer = used_in(Phase::Optimizer);
+        let in_forward = [Phase::Forward, Phase::Other, Phase::Data].into_iter().any(used_in);
         let holds = match self.made {
             _ if self.is_state => Holds::Optimizer,
-            None if self.in_optimizer && self.in_forward => Holds::Parameters,
-            None if self.in_optimizer && self.in_backward => Holds::Gradients,
-            None if self.in_optimizer => Holds::Optimizer,
+            None if in_optimizer && in_forward => Holds::Parameters,
+            None if in_optimizer && used_in(Phase::Backward) => Holds::Gradients,
+            None if in_optimizer => Holds::Optimizer,
             None if is_table || weights.contains(&self.bytes) => Holds::Parameters,
-            Some((_, Phase::Backward)) if self.in_optimizer => Holds::Gradients,
+            Some((_, Phase::Backward)) if in_optimizer => Holds::Gradients,
             Some((_, Phase::Forward | Phase::Other)) => Holds::Activations,
             _ => Holds::Other,
         };
@@ -131,9 +133,7 @@ impl<'a> Walk<'a> {
             store.bytes = if is_stretched { store.bytes } else { store.bytes.max(reach(&tensor)) };
             store.last = store.last.max(until);
             store.first_user = store.first_user.or(step.operator);
-            store.in_forward |= matches!(phase, Phase::Forward | Phase::Other | Phase::Data);
-            store.in_backward |= phase == Phase::Backward;
-            store.in_optimizer |= phase == Phase::Optimizer;
+            store.used_in[phase as usize] = true;
             store.is_state |= states.contains(&tensor.storage);
             if table == Some(tensor.elements) {
                 self.tables.insert(at);
@@ -212,9 +212,7 @@ impl<'a> Walk<'a> {
             from,
             last: from,
             first_user: None,
-            in_forward: false,
-            in_backward: false,
-            in_optimizer: false,
+            used_in: [false; Phase::ALL.len()],
             is_state: false,
         });
         at

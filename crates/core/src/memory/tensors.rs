@@ -43,7 +43,6 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
 
 /// One storage between being made and being made anew.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each tells of a use that was seen, in any combination")]
 struct Store {
     bytes: u64,
     /// The place in order of the node that it was first seen at.

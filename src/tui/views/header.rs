@@ -323,7 +323,11 @@ fn memory(work: &Workspace, how: Memory) -> Pieces {
     let role = if summary.fits == Some(false) { Role::Bad } else { Role::Text };
     let least = work.outcome.resolved.devices.iter().map(|device| device.memory).min().filter(|memory| memory.0 > 0);
     let round = |memory: Bytes| memory.to_string().replacen(".00 ", " ", 1);
-    let too_much = if summary.fits == Some(false) { " ✗" } else { "" };
+    let too_much = match summary.fits {
+        Some(false) => " ✗",
+        None if least.is_some() => " ?",
+        _ => "",
+    };
     let estimated = summary.memory.as_ref().is_some_and(|memory| memory.source != MemorySource::Allocator);
     let about = if estimated { "≈" } else { "" };
     if is_brief {

@@ -50,6 +50,11 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
         let why = "what the allocator held before beside parameters and optimizer state: its total was not recorded";
         unknown.push(why.to_owned());
     }
+    let most = most_at_once(rank, trace);
+    let beyond = trace.memory.iter().filter(|(_, args)| args.bytes.unsigned_abs() > most).count();
+    if beyond > 0 {
+        unknown.push(format!("recorded allocations that are larger than the device's memory, {beyond} of them"));
+    }
     Some(RankMemory::new(MemorySource::Allocator, buffers, unknown))
 }
 
@@ -59,8 +64,16 @@ pub(super) fn reserve(rank: Rank<'_>, peak: Bytes) -> Option<f64> {
     let trace = rank.of_job.trace.as_ref()?;
     let within = |call: &Call<'_>| call.at < rank.part.iteration_end;
     let reserved = calls(rank, trace).into_iter().filter(within).filter_map(|call| call.args.total_reserved);
-    let reserved = reserved.filter(|&reserved| reserved <= Bytes::MOST.0).max()?;
+    let most = most_at_once(rank, trace);
+    let reserved = reserved.filter(|&reserved| reserved <= most).max()?;
     (peak.0 > 0 && reserved >= peak.0).then(|| (reserved - peak.0) as f64 / peak.0 as f64)
+}
+
+/// What one call of the allocator can have given at most: the device's memory, where that is known. An edited iteration that was
+/// exported may hold more.
+fn most_at_once(rank: Rank<'_>, trace: &Trace) -> u64 {
+    let device = rank.part.device.as_ref().map(|device| device.memory).filter(|memory| memory.0 > 0);
+    device.filter(|_| trace.stated_memory.is_none()).map_or(Bytes::MOST.0, |memory| memory.min(Bytes::MOST).0)
 }
 
 /// A call of the allocator, in time from the window's start.
@@ -81,7 +94,9 @@ pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
     own().for_each(|(_, args)| *devices.entry(args.device).or_default() += 1);
     let most = devices.into_iter().max_by_key(|&(device, count)| (count, std::cmp::Reverse(device)));
     let mut lanes: FxHashMap<u32, Option<LaneId>> = FxHashMap::default();
+    let most_bytes = most_at_once(rank, trace);
     let mut calls: Vec<Call<'t>> = own()
+        .filter(|(_, args)| args.bytes.unsigned_abs() <= most_bytes)
         .filter(|(_, args)| most.is_some_and(|(device, _)| args.device == device) && args.at <= rank.part.window_end)
         .map(|(event, args)| {
             let track = trace.events.track(event);

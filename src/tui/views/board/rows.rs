@@ -87,6 +87,22 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// What stands before memory that does not fit the device, or of which that is not known.
+    fn fitting(&self, fits: Option<bool>) -> &'static str {
+        let has_limit = self.work.outcome.resolved.devices.iter().any(|device| device.memory.0 > 0);
+        match fits {
+            Some(true) => "",
+            Some(false) => "! ",
+            None => {
+                if has_limit {
+                    "? "
+                } else {
+                    ""
+                }
+            }
+        }
+    }
+
     fn row(&self, row: &BoardRow) -> TableRow {
         let trial = &row.trial;
         let is_stale = row.revision != self.board.revision;
@@ -119,8 +135,7 @@ impl Rows<'_> {
             _ => Role::Bad,
         };
         let fits = trial.fits != Some(false);
-        let memory =
-            trial.memory_bytes.map_or(String::new(), |bytes| format!("{}{bytes}", if fits { "" } else { "! " }));
+        let memory = trial.memory_bytes.map_or(String::new(), |bytes| format!("{}{bytes}", self.fitting(trial.fits)));
         let most = trial.most.map_or(String::new(), |(family, gain)| format!("{family} −{gain}"));
         let left =
             if trial.unmodelled_share >= NOTABLE { Percent(trial.unmodelled_share).to_string() } else { String::new() };

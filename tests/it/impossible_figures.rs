@@ -230,3 +230,11 @@ fn kernels_on_a_stream_of_their_own_leave_the_window_what_was_there() {
         assert!(summary.gpu_active_ns >= base.gpu_active_ns, "{name}: {}", summary.gpu_active_ns);
     }
 }
+
+#[test]
+fn a_step_that_needs_more_memory_than_is_told_of_is_not_done_and_says_so() {
+    let (engine, loaded) = (engine(), load_sample("public/vgg13-train-h100.json.gz"));
+    let outcome = evaluated(&engine, &loaded, &["resize-batch 1073741824"]);
+    assert!(outcome.steps[0].is_impossible && outcome.steps[0].no_effect().unwrap().contains("hold more than"));
+    assert_eq!(outcome.summary.memory_bytes, loaded.replay.summary.memory_bytes);
+}

@@ -1,7 +1,7 @@
 //! Steps that lead to an iteration beyond what is computed are not done: the figures of an outcome are always such that hold.
 
 use crate::scenario::{self, EffectKind, Scenario};
-use crate::units::DurNs;
+use crate::units::{Bytes, DurNs};
 
 use super::{Loaded, Outcome, Told, outcome_of};
 
@@ -23,7 +23,7 @@ pub(super) fn bounded(loaded: &Loaded, beyond: Outcome) -> Outcome {
     while too_many - within > 1 {
         let middle = usize::midpoint(within, too_many);
         let tried = outcome(middle);
-        if tried.is_beyond() {
+        if tried.is_beyond_of(&loaded.replay) {
             too_many = middle;
         } else {
             (within, found) = (middle, tried);
@@ -31,7 +31,11 @@ pub(super) fn bounded(loaded: &Loaded, beyond: Outcome) -> Outcome {
     }
     let behind = found.steps.iter_mut().zip(&scenario.steps).skip(within);
     for (told, _) in behind.filter(|(_, step)| step.enabled) {
-        let text = format!("tasks would end after {}, beyond what is computed: not done", DurNs::LONGEST);
+        let text = format!(
+            "tasks would end after {}, or hold more than {}, beyond what is computed: not done",
+            DurNs::LONGEST,
+            Bytes::MOST
+        );
         (told.enabled, told.is_impossible) = (true, true);
         told.unhandled.push(text.clone());
         told.effects.push(Told { kind: EffectKind::NoEffect, text, share: None });

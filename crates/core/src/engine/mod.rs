@@ -359,7 +359,7 @@ impl Engine {
     /// The result of a scenario that is worked out already; the steps' gains stay open.
     pub fn evaluated(&self, loaded: &Loaded, scenario: &Scenario, resolved: Resolved, revision: u64) -> Outcome {
         let outcome = outcome_of(resolved, Some(&loaded.replay), scenario, revision);
-        if outcome.is_beyond() { bounds::bounded(loaded, outcome) } else { outcome }
+        if outcome.is_beyond_of(&loaded.replay) { bounds::bounded(loaded, outcome) } else { outcome }
     }
 }
 

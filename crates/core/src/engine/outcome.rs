@@ -117,6 +117,12 @@ impl Outcome {
         self.schedule.makespan() >= DurNs::LONGEST
     }
 
+    /// Whether it takes longer, or holds more memory where that of the untouched `base` is known, than figures are told of.
+    pub(super) fn is_beyond_of(&self, base: &Self) -> bool {
+        let holds_more = base.summary.memory_bytes.is_some() && self.summary.memory_bytes.is_none();
+        self.is_beyond() || holds_more
+    }
+
     /// The steps in force that change nothing, each with why.
     pub fn without_effect(&self) -> impl Iterator<Item = (&StepOutcome, &str)> {
         self.steps.iter().filter_map(|step| Some((step, step.no_effect()?)))

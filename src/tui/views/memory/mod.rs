@@ -174,10 +174,10 @@ fn summary(work: &Workspace) -> Vec<(String, Role)> {
         None if memory.after.is_some() => (Role::Warn, work.outcome.summary.verdict()),
         _ => (Role::Strong, ""),
     };
-    pieces.push((format!("{}{verdict}", after.peak.bytes), role));
+    pieces.push((after.peak.bytes.to_string(), role));
     let limit = work.outcome.summary.memory.as_ref().and_then(|it| it.device_bytes);
     match limit {
-        Some(limit) => pieces.push((format!(" of {limit}"), Role::Text)),
+        Some(limit) => pieces.extend([(format!(" of {limit}"), Role::Text), (verdict.to_owned(), role)]),
         None => pieces.push((", the device's memory is not known".to_owned(), Role::Warn)),
     }
     pieces.push((format!(" · at {}", DurNs(after.peak.at.0)), Role::Text));
@@ -198,7 +198,10 @@ fn details(work: &Workspace) -> Vec<Detail> {
     let memory = &work.view_model.memory;
     let mut details = Vec::new();
     if let Some(group) = chosen(work) {
-        details.push(detail("at the peak", format!("{} in {} pieces", group.after, group.count)));
+        details.push(detail(
+            "at the peak",
+            format!("{} in {} piece{}", group.after, group.count, if group.count == 1 { "" } else { "s" }),
+        ));
     }
     let of = |side: Option<&MemoryOverTime>, at: usize| side.map_or(Bytes(0), |side| side.peak.of[at]);
     let before = memory.before.as_ref().filter(|_| work.is_edited());

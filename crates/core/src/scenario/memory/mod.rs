@@ -111,8 +111,11 @@ struct Sizes<'d, 'b> {
 impl Sizes<'_, '_> {
     fn of(&mut self, buffer: &Buffer) -> Bytes {
         let is_sparse = |operator| self.is_sparse_gradient(operator);
+        // A cache, which was there before the iteration and stays: how large it is was chosen once.
+        let is_given = buffer.from == BEFORE && buffer.until == AFTER;
         let follows = match buffer.holds {
-            Holds::Activations | Holds::Other => true,
+            Holds::Other => !is_given,
+            Holds::Activations => true,
             Holds::Gradients => buffer.operator.is_some_and(is_sparse),
             Holds::Parameters | Holds::Optimizer => false,
         };

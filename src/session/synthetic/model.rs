@@ -235,7 +235,7 @@ impl Builder<'_> {
     fn simple(&self, name: &'static str, shapes: &[&[u64]], kernel: &'static str) -> Operator {
         let inputs: Vec<Operand> = shapes.iter().map(|dims| tensor(dims, DType::Fp32)).collect();
         let operands = Operands { inputs: inputs.clone(), ..Operands::default() };
-        let work = operator_work(name, &operands, Reading { dtype: DType::Fp32, tf32: false });
+        let work = operator_work(name, &operands, Reading::default());
         let time = work.map_or(DurNs::ZERO, |work| self.time(&work));
         operator(name, inputs, vec![(kernel, time)])
     }

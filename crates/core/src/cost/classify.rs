@@ -115,6 +115,7 @@ fn kernel_work(launch: &Launch<'_>, part: Part, callers: &[Caller<'_>], forward:
     let reading = Reading {
         dtype: kernel_name::dtype(launch.name).unwrap_or_default(),
         tf32: named && kernel_name::is_tf32(launch.name),
+        columns: named && kernel_name::sums_columns(launch.name),
     };
     let innermost = callers.first().and_then(|caller| operators::operator_family(caller.operator));
     let beside = kernel_name::family_beside(launch.name).filter(|_| named);
@@ -161,7 +162,12 @@ fn is_batched_lookup_backward(operator: &str) -> bool {
 
 /// What the kernel `name` does of the `whole` work of its operator.
 fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading, named: bool) -> Work {
-    let auxiliary = |family, read: Bytes, written: Bytes| operators::movement_work(family, read.0, written.0);
+    let chained = named && kernel_name::is_chained(name);
+    let shape = if chained { Shape::Chained } else { Shape::Plain };
+    let auxiliary = |family, read: Bytes, written: Bytes| Work {
+        shape: shape.clone(),
+        ..operators::movement_work(family, read.0, written.0)
+    };
     if whole.family == Family::Conv {
         let of_kernel = |whole| conv_kernel::work(whole, name, part, caller, reading);
         return if named { of_kernel(whole) } else { conv_kernel::all_passes(whole, caller, reading) };
@@ -174,14 +180,15 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
     }
     let own = match if named { kernel_name::role(name, whole.family) } else { Role::Main } {
         Role::Main if named && kernel_name::is_strided(name) => strided(whole, caller, reading),
+        Role::Main if chained && whole.family == Family::Movement => Work { shape, ..whole },
         Role::Main if whole.family == Family::Embedding && name.contains("_per_row_") => half_of_rows(whole),
         Role::Main => whole,
         Role::SplitReduction => auxiliary(Family::Reduction, Bytes(whole.written.0.saturating_mul(2)), whole.written),
         Role::Layout => auxiliary(Family::Movement, whole.written, whole.written),
         // Each pass of a sort or scan goes over all indices.
         Role::Indices => {
-            let indices = if name.contains("InitKernel") { Bytes(0) } else { indices_of(&whole) };
-            return auxiliary(Family::Movement, indices, indices);
+            let bytes = if name.contains("InitKernel") { Bytes(0) } else { indices_of(&whole) };
+            return auxiliary(Family::Movement, bytes, bytes);
         }
         Role::ParameterGradient => Work { written: Bytes(0), ..whole },
         Role::Moments => moments(whole),

@@ -242,6 +242,27 @@ pub(crate) fn is_strided(kernel: &str) -> bool {
     has(&FINDS) && !has(&WALKS)
 }
 
+/// Whether `kernel` is a reduction of `PyTorch` with several results a thread, the second number of its name: their values lie side
+/// by side, those of one result do not.
+pub(crate) fn sums_columns(kernel: &str) -> bool {
+    ["reduce_kernel<128, 4,", "reduce_kernel<256, 2,"].iter().any(|part| kernel.contains(part))
+}
+
+/// Whether `kernel` sorts, scans or compacts a list: blocks of threads wait for those before them.
+pub(crate) fn is_chained(kernel: &str) -> bool {
+    const CHAINED: [&str; 8] = [
+        "DeviceRadixSortOnesweep",
+        "DeviceRadixSortSingleTile",
+        "DeviceScanKernel",
+        "DeviceScanByKeyKernel",
+        "DeviceReduceByKeyKernel",
+        "DeviceSelectSweepKernel",
+        "linearize_index",
+        "bounds_check_indices",
+    ];
+    CHAINED.iter().any(|part| kernel.contains(part))
+}
+
 /// Which product of a convolution layer `kernel` computes, when its name says so.
 pub(crate) fn conv_pass(kernel: &str) -> Option<ConvPass> {
     let name = kernel.to_ascii_lowercase();

@@ -93,7 +93,9 @@ pub fn divided(whole: Work, parts: u32) -> Work {
     let shape = match whole.shape {
         Shape::Plain => Shape::Plain,
         Shape::Strided { elements } => Shape::Strided { elements: elements / parts },
+        Shape::Chained => Shape::Chained,
         Shape::Rows { rows, width } => Shape::Rows { rows: (rows / parts).max(1), width },
+        Shape::Columns { rows, columns } => Shape::Columns { rows, columns: (columns / parts).max(1) },
         _ => return whole,
     };
     Work {

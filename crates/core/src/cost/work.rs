@@ -152,11 +152,20 @@ pub enum Shape {
         /// Elements of a row.
         width: u64,
     },
+    /// A sum over the rows of a matrix whose columns lie side by side.
+    Columns {
+        /// Values of each result.
+        rows: u64,
+        /// Results.
+        columns: u64,
+    },
     /// Elements that are found one by one: copies between layouts, broadcast arithmetic, concatenation, picking by index.
     Strided {
         /// Elements of the result.
         elements: u64,
     },
+    /// A list that is sorted, scanned or compacted: each block of threads waits for what the blocks before it found.
+    Chained,
     /// A copy or fill; the bytes are `Work::written`.
     Copy {
         /// From where to where.
@@ -204,8 +213,9 @@ impl Shape {
             }
             &Self::Embedding { batch, rows, tables, dim, .. } => &[batch, rows, tables, dim],
             &Self::Rows { rows, width } => &[rows, width],
+            &Self::Columns { rows, columns } => &[rows, columns],
             &Self::Attention { batch, heads, queries, keys, dim, .. } => &[batch, heads, queries, keys, dim],
-            Self::Plain | Self::Strided { .. } | Self::Copy { .. } | Self::Collective { .. } => &[],
+            Self::Plain | Self::Strided { .. } | Self::Chained | Self::Copy { .. } | Self::Collective { .. } => &[],
         };
         let all = sizes.iter().fold(1, |product: u64, &size| product.saturating_mul(size.max(1)));
         if all <= MOST { self } else { Self::Plain }
@@ -328,7 +338,7 @@ impl Hash for Shape {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
         match self {
-            Self::Plain => {}
+            Self::Plain | Self::Chained => {}
             Self::Gemm { batch, m, n, k } => (batch, m, n, k).hash(state),
             Self::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm } => {
                 (batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, algorithm).hash(state);
@@ -337,6 +347,7 @@ impl Hash for Shape {
                 (batch, rows, tables, pooling.to_bits(), dim, backward, reuse).hash(state);
             }
             Self::Rows { rows, width } => (rows, width).hash(state),
+            Self::Columns { rows, columns } => (rows, columns).hash(state),
             Self::Strided { elements } => elements.hash(state),
             Self::Copy { route, pinned } => (route, pinned).hash(state),
             Self::Collective { kind, ranks } => (kind, ranks).hash(state),

@@ -91,14 +91,26 @@ pub struct TracedAnswer {
 struct ScoredKernel<'a> {
     kernel: &'a TracedKernel<'a>,
     estimate: Option<Estimate>,
+    /// Mean time in µs of the calls of its kind: to keep those of one kind that happened to take long would be to choose by the error.
+    mean_us: f64,
     /// Whether it lies inside the band that other traces give; of kernels alone on the device that the clock tells.
     inside: Option<bool>,
 }
 
 impl<'a> ScoredKernel<'a> {
-    fn new(models: &CostModels, kernel: &'a TracedKernel<'a>) -> Self {
-        let estimate = kernel.work.as_ref().and_then(|work| models.estimate(work, kernel.device));
-        Self { kernel, estimate, inside: None }
+    /// The kernels of one recording.
+    fn all(models: &CostModels, kernels: &[&'a TracedKernel<'a>]) -> Vec<Self> {
+        let mut times: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+        for kernel in kernels {
+            let (sum, n) = times.entry(kind(kernel)).or_default();
+            (*sum, *n) = (*sum + kernel.us, *n + 1.0);
+        }
+        let scored = |&kernel: &&'a TracedKernel<'a>| {
+            let estimate = kernel.work.as_ref().and_then(|work| models.estimate(work, kernel.device));
+            let (sum, n) = times[&kind(kernel)];
+            Self { kernel, estimate, mean_us: sum / n, inside: None }
+        };
+        kernels.iter().map(scored).collect()
     }
 
     fn us(&self) -> Option<f64> {
@@ -106,7 +118,7 @@ impl<'a> ScoredKernel<'a> {
     }
 
     fn is_resolved(&self) -> bool {
-        self.kernel.us >= RESOLVED * self.kernel.tick_us
+        self.mean_us >= RESOLVED * self.kernel.tick_us
     }
 
     fn error(&self) -> Option<KernelError> {
@@ -120,10 +132,8 @@ impl<'a> ScoredKernel<'a> {
 
 /// Errors of `models` on the kernels of `traces` by family and device; they took part in no fit.
 pub fn traced_table(models: &CostModels, traces: &[Vec<TracedKernel<'_>>]) -> TracedAnswer {
-    let mut recordings: Vec<Vec<ScoredKernel<'_>>> = recordings(traces)
-        .into_iter()
-        .map(|kernels| kernels.into_iter().map(|kernel| ScoredKernel::new(models, kernel)).collect())
-        .collect();
+    let mut recordings: Vec<Vec<ScoredKernel<'_>>> =
+        recordings(traces).iter().map(|kernels| ScoredKernel::all(models, kernels)).collect();
     let errors: Vec<Vec<KernelError>> =
         recordings.iter().map(|trace| trace.iter().filter_map(ScoredKernel::error).collect()).collect();
     let inside = inside_left_out(&errors);
@@ -242,7 +252,7 @@ mod tests {
         let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
         let device = catalog.find("V100").unwrap();
         let kernel = |us: f64, tick_us| TracedKernel {
-            name: "add".to_owned(),
+            name: format!("add {us} {tick_us}"),
             family: Family::Elementwise,
             work: Some(movement_work(Family::Elementwise, 4096, 4096)),
             device,

@@ -37,6 +37,8 @@ pub struct Reading {
     pub dtype: DType,
     /// Whether fp32 products run in tf32.
     pub tf32: bool,
+    /// Whether the kernel sums columns that lie side by side.
+    pub columns: bool,
 }
 
 /// An operator's name without namespace: `aten::add_` → `add_`.
@@ -57,7 +59,7 @@ pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> O
         }
         Family::Attention => attention::work(name, args),
         Family::Embedding => embedding::work(name, args),
-        Family::Norm | Family::Softmax | Family::Reduction => rowwise::work(name, args),
+        Family::Norm | Family::Softmax | Family::Reduction => rowwise::work(name, args, reading.columns),
         Family::Dropout | Family::Elementwise => pointwise::elementwise(name, args),
         Family::Pooling => pointwise::pooling(name, args),
         Family::Movement => movement::work(in_place, args),

@@ -58,9 +58,10 @@ impl Rowwise {
     }
 }
 
-/// The work of operator `name` (without namespace), when it is a norm, softmax, reduction or loss.
-pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
-    norm(name, args).or_else(|| softmax(name, args)).or_else(|| reduction(name, args))
+/// The work of operator `name` (without namespace), when it is a norm, softmax, reduction or loss; `columns` where the
+/// kernel's name says that it sums those.
+pub(super) fn work(name: &str, args: Args<'_>, columns: bool) -> Option<Work> {
+    norm(name, args).or_else(|| softmax(name, args)).or_else(|| reduction(name, args, columns))
 }
 
 fn norm(name: &str, args: Args<'_>) -> Option<Work> {
@@ -158,7 +159,7 @@ const REDUCTIONS: [&str; 32] = [
     "median",
 ];
 
-fn reduction(name: &str, args: Args<'_>) -> Option<Work> {
+fn reduction(name: &str, args: Args<'_>, columns: bool) -> Option<Work> {
     if !REDUCTIONS.contains(&name) {
         return None;
     }
@@ -168,19 +169,52 @@ fn reduction(name: &str, args: Args<'_>) -> Option<Work> {
     let tensors = args.tensors();
     let (largest, dtype) = tensors.iter().max_by_key(|(dims, _)| elements(dims))?;
     let count = elements(largest);
-    let written = args.output().map_or(dtype.size(), |dims| elements(dims).saturating_mul(dtype.size()));
+    let axes = if columns { None } else { reduced_axes(name, args, largest.len()) };
+    let shape = reduced(largest, axes, columns);
+    let results = match shape {
+        Shape::Columns { columns, .. } => columns,
+        Shape::Rows { rows, .. } => rows,
+        _ => 1,
+    };
+    let written = args.output().map_or(results, elements).saturating_mul(dtype.size());
     Some(Work {
         family: Family::Reduction,
         flop: Flop(count as f64 * reduction_flop_per_element(name)),
         read: Bytes(args.bytes()),
         written: Bytes(written),
         precision: vector_precision(*dtype),
-        shape: Shape::Rows {
-            rows: elements(&largest[..largest.len().saturating_sub(1)]),
-            width: largest.last().copied().unwrap_or(1),
-        }
-        .possible(),
+        shape: shape.possible(),
     })
+}
+
+/// Which dimensions of `rank` operator `name` reduces, where its arguments say so: those that it names, of losses and of
+/// operators without more than a tensor and a number all.
+fn reduced_axes(name: &str, args: Args<'_>, rank: usize) -> Option<Vec<usize>> {
+    let is_loss = name.ends_with("_loss") || name.starts_with("binary_cross_entropy") || name == "kl_div";
+    if is_loss || args.count() <= 2 {
+        return Some((0..rank).collect());
+    }
+    let at = if name.ends_with("norm") { 2 } else { 1 };
+    let axes = args.numbers(at)?;
+    let from_front = |axis: i64| usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok();
+    let axes: Option<Vec<usize>> = axes.into_iter().map(from_front).collect();
+    let axes = axes.filter(|axes| axes.iter().all(|&axis| axis < rank))?;
+    Some(if axes.is_empty() { (0..rank).collect() } else { axes })
+}
+
+/// The shape of a reduction of `dims` over `axes`; where those are not known over all but the last dimension if it sums
+/// `columns`, else over the last.
+fn reduced(dims: &[u64], axes: Option<Vec<usize>>, columns: bool) -> Shape {
+    let last = dims.len().saturating_sub(1);
+    let axes = axes.unwrap_or_else(|| if columns { (0..last).collect() } else { vec![last] });
+    let (within, beside): (Vec<_>, Vec<_>) = (0..dims.len()).partition(|axis| axes.contains(axis));
+    let product = |of: &[usize]| of.iter().fold(1, |all: u64, &axis| all.saturating_mul(dims[axis]));
+    let (values, results) = (product(&within), product(&beside));
+    if axes.contains(&last) || dims.is_empty() {
+        Shape::Rows { rows: results, width: values }
+    } else {
+        Shape::Columns { rows: values, columns: results }
+    }
 }
 
 /// Negative log likelihood: of every row of log-probabilities the one that the second argument names.
@@ -205,7 +239,7 @@ mod tests {
     #[test]
     fn layer_norm_reads_and_writes_its_input_once() {
         let args = operands(&[&[4, 197, 768]]);
-        let work = work("native_layer_norm", Args::new(&args)).unwrap();
+        let work = work("native_layer_norm", Args::new(&args), false).unwrap();
         assert_eq!(work.shape, Shape::Rows { rows: 788, width: 768 });
         assert_eq!(work.written, Bytes(4 * 197 * 768 * 4));
         assert!((work.flop.0 - 8.0 * 788.0 * 768.0).abs() < 1e-6);
@@ -216,14 +250,14 @@ mod tests {
         let mut args = operands(&[&[8192, 50_257]]);
         let target = crate::graph::Operand::Tensor { dims: vec![8192], dtype: Some(DType::Int64), id: None };
         args.inputs.push(target);
-        let work = work("nll_loss_forward", Args::new(&args)).unwrap();
+        let work = work("nll_loss_forward", Args::new(&args), false).unwrap();
         assert_eq!((work.read, work.written), (Bytes(8192 * (4 + 8)), Bytes(4)));
     }
 
     #[test]
     fn batch_norm_has_a_row_per_channel() {
         let args = operands(&[&[32, 64, 56, 56]]);
-        let work = work("native_batch_norm", Args::new(&args)).unwrap();
+        let work = work("native_batch_norm", Args::new(&args), false).unwrap();
         assert_eq!(work.shape, Shape::Rows { rows: 64, width: 32 * 56 * 56 });
     }
 
@@ -231,7 +265,23 @@ mod tests {
     fn softmax_takes_its_axis_from_the_arguments() {
         let mut args = operands(&[&[8, 100, 16]]);
         args.inputs.push(value("1"));
-        let work = work("_softmax", Args::new(&args)).unwrap();
+        let work = work("_softmax", Args::new(&args), false).unwrap();
         assert_eq!(work.shape, Shape::Rows { rows: 128, width: 100 });
+    }
+
+    #[test]
+    fn reductions_keep_what_they_do_not_reduce() {
+        let mut args = operands(&[&[1024, 96]]);
+        args.inputs.extend([value("[0]"), value("True"), value("")]);
+        let sum = work("sum", Args::new(&args), false).unwrap();
+        assert_eq!((sum.shape, sum.written), (Shape::Columns { rows: 1024, columns: 96 }, Bytes(96 * 4)));
+        args.inputs[1] = value("[-1]");
+        let sum = work("sum", Args::new(&args), false).unwrap();
+        assert_eq!((sum.shape, sum.written), (Shape::Rows { rows: 1024, width: 96 }, Bytes(1024 * 4)));
+        args.inputs[1] = value("");
+        let sum = work("sum", Args::new(&args), true).unwrap();
+        assert_eq!(sum.shape, Shape::Columns { rows: 1024, columns: 96 });
+        let whole = work("mean", Args::new(&operands(&[&[1024, 96]])), false).unwrap();
+        assert_eq!((whole.shape, whole.written), (Shape::Rows { rows: 1, width: 1024 * 96 }, Bytes(4)));
     }
 }

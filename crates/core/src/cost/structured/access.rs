@@ -2,6 +2,7 @@
 //!
 //! `t = start + elements / (width · rate · multiprocessors · clock)`, `width` elements an access.
 
+use super::reduction::{chain_us, reduction_us};
 use crate::cost::work::{Family, Shape, Work, element_bytes};
 use crate::device::DeviceProfile;
 
@@ -23,7 +24,11 @@ const WARP_SOFTMAX: u64 = 1024;
 
 /// Least time of `work` on `device` in µs; 0 where bytes and arithmetic say all.
 pub(crate) fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
+    if work.family == Family::Reduction {
+        return reduction_us(&work.shape, device);
+    }
     let (elements, rate) = match work.shape {
+        Shape::Chained => return device.kernel_start.secs() * 1e6 + chain_us(device),
         Shape::Strided { elements } if work.family == Family::Pooling => (elements as f64, POOLED),
         Shape::Strided { elements } => (elements as f64, PLACED),
         Shape::Gemm { batch, m, n, k } if work.precision.is_tensor() => {

@@ -7,6 +7,7 @@ mod attention;
 mod conv;
 mod decode;
 mod gemm;
+mod reduction;
 mod rowwise;
 mod streaming;
 

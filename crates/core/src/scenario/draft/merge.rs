@@ -145,6 +145,9 @@ fn merged_work(works: &[Work]) -> Option<Work> {
             Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse }
         }
         &Shape::Rows { rows, width } => Shape::Rows { rows: rows.saturating_mul(works.len() as u64), width },
+        &Shape::Columns { rows, columns } => {
+            Shape::Columns { rows, columns: columns.saturating_mul(works.len() as u64) }
+        }
         &Shape::Strided { elements } => Shape::Strided { elements: elements.saturating_mul(works.len() as u64) },
         other => other.clone(),
     };

@@ -167,7 +167,10 @@ impl Draft<'_> {
         let nothing = Placed { work: None, device: before.device };
         let then = is_alone.then(|| self.context.models.predict(None, nothing, before));
         match then.filter(|then| then.provenance == Provenance::Absolute && then.duration > DurNs::ZERO) {
-            Some(then) => Change::Ratio(prediction.duration.0 as f64 / then.duration.0 as f64, prediction),
+            Some(then) => {
+                let ratio = prediction.duration.0 as f64 / then.duration.0 as f64;
+                Change::Kernel(ratio, LeastTimes::of(before, after), prediction)
+            }
             None => Change::of_kernel(prediction, before, after),
         }
     }

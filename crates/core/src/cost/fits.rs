@@ -21,7 +21,7 @@ use super::operators::{GemmSize, gemm_bytes, with_images};
 use super::prediction::Estimate;
 use super::roofline;
 use super::structured::{self, structured_us};
-use super::work::{Shape, Work, element_bytes, element_bytes_of};
+use super::work::{Family, Shape, Work, element_bytes, element_bytes_of};
 
 /// What is asked for a domain on a device: of the candidates, the one with the least error on held-out rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -465,11 +465,10 @@ impl Fits {
             return works.iter().map(|work| self.shared(domain, work, device)).collect();
         };
         let estimates = fit.estimates(works, device);
-        // Softmax was measured at all widths; products of odd sizes and permuted elements were not.
-        if domain == Domain::Softmax {
-            return estimates;
-        }
-        works.iter().zip(estimates).map(|(work, estimate)| at_least(estimate, work, device)).collect()
+        let held = |(work, estimate): (&&Work, Estimate)| {
+            if is_measured_at_all_widths(work) { estimate } else { at_least(estimate, work, device) }
+        };
+        works.iter().zip(estimates).map(held).collect()
     }
 
     /// The fit of the AMD GPU whose kernels were measured, for others of AMD: its libraries' shares of a device's figures are not those of
@@ -526,6 +525,13 @@ fn wider(work: &Work, device: &DeviceProfile) -> Option<(Work, DurNs)> {
     let more = |bytes: Bytes, times: u64| Bytes(bytes.0.saturating_mul(times));
     let (read, written) = (more(work.read, read), more(work.written, written));
     Some((Work { read, written, precision, ..work.clone() }, beside))
+}
+
+/// Whether tables have rows of `work`'s elements at widths that no vector fits: softmax of 32 bits. Products of odd sizes and permuted
+/// elements were not measured, nor were rows of 16 bits.
+fn is_measured_at_all_widths(work: &Work) -> bool {
+    let Shape::Rows { rows, width } = work.shape else { return false };
+    work.family == Family::Softmax && work.written.0 >= rows.saturating_mul(width).saturating_mul(4)
 }
 
 /// `estimate`, or the time to fetch the elements one by one where that is longer.

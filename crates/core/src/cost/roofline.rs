@@ -67,14 +67,13 @@ pub(super) fn least_in_model(work: &Work, device: &DeviceProfile) -> DurNs {
     let &Shape::Gemm { m, n, k, .. } = &work.shape else { return least };
     let (left, right) = (m as f64 * k as f64, k as f64 * n as f64);
     let larger = work.read.0 as f64 * left.max(right) / (left + right).max(1.0);
-    // Of a little more than it holds some may be left.
-    let missing = ((larger / device.l2.0.max(1) as f64 - 1.0) / MISSING_FROM).clamp(0.0, 1.0);
+    let missing = ((larger / device.l2.0.max(1) as f64 - LEFT) / (1.0 - LEFT)).clamp(0.0, 1.0);
     let streamed = work.bytes().0 as f64 / device.dram_bandwidth.0.max(1.0) * missing;
     if device.kind == DeviceKind::Gpu { least.max(DurNs::from_us_f64(1e6 * streamed)) } else { least }
 }
 
-/// By what share a factor is larger than the L2 cache of which nothing is left there.
-const MISSING_FROM: f64 = 0.1;
+/// Share of the L2 cache up to which a factor may be left there by what ran before; of one as large as the cache nothing is.
+const LEFT: f64 = 0.5;
 
 /// The shortest times of a kernel under the theoretical roofs, of what it had to do on its device and of what it has to do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

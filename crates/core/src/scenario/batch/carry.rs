@@ -16,6 +16,17 @@ impl Carry {
         Self { argument: argument as u16, element: None, dim: dim as u8, extra: 0 }
     }
 
+    /// Whether it is dimension `dim` of `argument`, of `element` when that is a list of tensors.
+    pub(in crate::scenario) fn is(self, argument: usize, element: Option<usize>, dim: usize) -> bool {
+        let place = (usize::from(self.argument), self.element.map(usize::from), usize::from(self.dim));
+        place == (argument, element, dim)
+    }
+
+    /// Whether it is dimension `dim` of some argument.
+    pub(in crate::scenario) fn is_dimension(self, dim: usize) -> bool {
+        usize::from(self.dim) == dim
+    }
+
     /// Resizes the dimension from a batch of `old` to one of `new`.
     pub(super) fn apply(self, operands: &mut Operands, old: u64, new: u64) {
         if let Some(dim) = self.dim_mut(operands) {

@@ -66,6 +66,11 @@ impl BatchPlan {
         found
     }
 
+    /// The dimensions of the arguments in a row that carry the batch.
+    pub(super) fn carries(&self, row: u32) -> &[Carry] {
+        self.variants.get(row as usize).map_or(&[], |(_, carries)| carries)
+    }
+
     /// The argument lists of all variants at a batch of `new` instead of `old`.
     pub(super) fn resized(&self, graph: &ExecutionGraph, old: u64, new: u64) -> Vec<Operands> {
         let resize = |(id, carries): &(OperandsId, Vec<Carry>)| {

@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 use crate::cost::roofline::LeastTimes;
 use crate::cost::{Estimate, Placed, Prediction, Provenance, Work};
 use crate::device::{DeviceKind, DeviceProfile, HYPOTHETICAL, LinkProfile};
-use crate::graph::TaskKind;
+use crate::graph::{NodeId, TaskKind};
+use crate::units::DurNs;
 
 use super::{Draft, Layout, Node};
 
@@ -80,12 +81,15 @@ pub(super) struct Figured {
     ratio: f64,
     /// What roofs allow, with its own figures and with those.
     least: LeastTimes,
+    /// Of a collective what the model says that it transfers for, with its own figures.
+    transfer: Option<DurNs>,
 }
 
 impl Figured {
-    /// What a task takes that takes `own` on the device with its own figures.
-    pub(super) fn apply(self, own: Prediction) -> Prediction {
-        let duration = self.least.hold(own.duration, own.duration.scale(self.ratio));
+    /// What a task takes that takes `own` on the device with its own figures, `waiting` of it for others.
+    pub(super) fn apply(self, own: Prediction, waiting: DurNs) -> Prediction {
+        let working = own.duration - waiting;
+        let duration = waiting + self.least.hold(working, working.scale(self.ratio));
         if duration == own.duration {
             return own;
         }
@@ -162,7 +166,23 @@ impl Draft<'_> {
 
     /// What a task takes on the device as edits have it, that would take `own` on the one with its own figures.
     pub(super) fn as_figured(&self, node: Node, own: Prediction) -> Prediction {
-        if self.has_own_figures(node) { own } else { self.figured(node).map_or(own, |figured| figured.apply(own)) }
+        let Some(figured) = self.figured_anew(node) else { return own };
+        let beyond = figured.transfer.filter(|_| self.may_wait(node)).map(|transfer| own.duration - transfer);
+        figured.apply(own, beyond.map_or(DurNs::ZERO, |beyond| beyond.max(DurNs::ZERO)))
+    }
+
+    /// What figures that edits multiplied make of a task; `None` where they are its own or no model tells.
+    fn figured_anew(&self, node: Node) -> Option<Figured> {
+        if self.has_own_figures(node) { None } else { self.figured(node) }
+    }
+
+    /// What a traced collective transfers for by the model, where a figure of its link was multiplied.
+    pub(super) fn figured_transfer(&self, node: NodeId) -> Option<DurNs> {
+        self.figured_anew(Node::Traced(node))?.transfer
+    }
+
+    fn may_wait(&self, node: Node) -> bool {
+        matches!(node, Node::Traced(node) if self.may_hold_waiting(node))
     }
 
     fn figured(&self, node: Node) -> Option<Figured> {
@@ -208,13 +228,17 @@ impl Draft<'_> {
             return vec![None; works.len()];
         };
         let figured = |before: f64, after: f64, least: LeastTimes| {
-            (before > 0.0).then(|| Figured { ratio: figures.bounded(kind, after / before), least })
+            (before > 0.0).then(|| Figured { ratio: figures.bounded(kind, after / before), least, transfer: None })
         };
         if matches!(kind, TaskKind::Collective(_)) {
             let time = |work| self.link_times(work, device, figures.factor(Figure::Link));
             return works
                 .iter()
-                .map(|work| time(work).and_then(|(before, after)| figured(before, after, LeastTimes::default())))
+                .map(|work| {
+                    let (before, after) = time(work)?;
+                    let transfer = Some(DurNs::from_us_f64(before));
+                    Some(Figured { transfer, ..figured(before, after, LeastTimes::default())? })
+                })
                 .collect();
         }
         let devices = [Figures::default(), figures].map(|figures| figures.hypothetical(device));

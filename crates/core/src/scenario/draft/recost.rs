@@ -230,12 +230,14 @@ impl Draft<'_> {
     /// What a collective took that is taken to be waiting: what is beyond the model's transfer, where not all ranks are loaded.
     pub fn waiting_in(&self, node: NodeId) -> DurNs {
         let task = &self.graph().tasks[node];
-        match self.is_touched(node).then(|| self.known_change(node)) {
-            Some(Change::Transfer(_, _, before, _)) if self.may_hold_waiting(node) => {
-                (task.duration - before).max(DurNs::ZERO)
-            }
-            _ => DurNs::ZERO,
+        if !self.is_touched(node) || !self.may_hold_waiting(node) {
+            return DurNs::ZERO;
         }
+        let transfer = match self.known_change(node) {
+            Change::Transfer(_, _, before, _) => Some(before),
+            _ => self.figured_transfer(node),
+        };
+        transfer.map_or(DurNs::ZERO, |transfer| (task.duration - transfer).max(DurNs::ZERO))
     }
 
     /// The nodes of a job whose devices `inside` joins.

@@ -14,7 +14,7 @@ pub(super) struct ArgumentChanges {
     /// Rows of `lists`, so that equal arguments share one.
     known: FxHashMap<Operands, u32>,
     /// By arguments and the way in which they change: the row that they get.
-    changed: FxHashMap<(Option<u32>, u16), Option<u32>>,
+    changed: FxHashMap<(Option<u32>, u32), Option<u32>>,
 }
 
 impl ArgumentChanges {
@@ -25,7 +25,7 @@ impl ArgumentChanges {
     pub(super) fn add(
         &mut self,
         draft: &Draft<'_>,
-        (id, way): (OperatorId, u16),
+        (id, way): (OperatorId, u32),
         change: impl FnOnce(&Operands) -> Option<Operands>,
     ) {
         let Self { lists, rows, known, changed } = self;

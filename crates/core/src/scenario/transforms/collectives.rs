@@ -261,10 +261,8 @@ impl ScaleRanks {
 impl Transform for BucketSize {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let limit = (self.mib * 1_048_576.0) as u64;
-        let mut before = 0;
         let mut buckets: Vec<Vec<Node>> = Vec::new();
         for reduces in all_reduces(draft).values() {
-            before += reduces.len();
             let mut filled = u64::MAX;
             for &(node, bytes) in reduces {
                 if filled.saturating_add(bytes) > limit {
@@ -286,12 +284,14 @@ impl Transform for BucketSize {
             return told;
         }
         let effects = untouched(draft, |node| is_reduced_gradient(draft, node));
+        let first: Vec<Node> = buckets.iter().filter_map(|bucket| bucket.first().copied()).collect();
+        let (before, after) = (in_step(draft, &buckets.concat()), in_step(draft, &first));
+        let summary = format!("{before} all-reduces of gradients → {after}");
         for bucket in &merged {
             // The bucket is complete when its last gradient is.
             let last_first: Vec<Node> = bucket.iter().rev().copied().collect();
             draft.merge_nodes(&last_first, Combine::Batch);
         }
-        let summary = format!("{before} all-reduces of gradients → {}", buckets.len());
         let changed = merged.iter().map(|bucket| bucket.len()).sum();
         StepReport { changed, summary, effects, ..StepReport::default() }
     }

@@ -162,7 +162,7 @@ impl ConvolutionAlgorithm {
         let mut changes = ArgumentChanges::default();
         for it in able {
             let way = it.recorded.map_or(0, |recorded| recorded as u16 + 1);
-            changes.add(draft, (it.operator, way), |now| self.chosen(now, it.recorded));
+            changes.add(draft, (it.operator, way.into()), |now| self.chosen(now, it.recorded));
         }
         if changes.operators().len() == 0 {
             return if able.is_empty() {

@@ -67,7 +67,7 @@ impl Transform for MixedPrecision {
                 *told.entry(operator.name).or_insert_with(|| (operator_family(name()), takes_any(name())));
             let stays = family.is_none_or(|family| stays(family, operator.phase)) && !any;
             if matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays {
-                changes.add(draft, (OperatorId(index as u32), u16::from(any)), |now| self.halved(now, any));
+                changes.add(draft, (OperatorId(index as u32), u32::from(any)), |now| self.halved(now, any));
             }
         }
         if changes.operators().len() == 0 {

@@ -49,7 +49,7 @@ impl Transform for QuantizeWeights {
         let mut changes = ArgumentChanges::default();
         for product in &products {
             if let Some(place) = product.weight {
-                changes.add(draft, (product.operator, place), |now| self.quantized(now, place));
+                changes.add(draft, (product.operator, place.into()), |now| self.quantized(now, place));
             }
         }
         if changes.operators().len() == 0 {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Operand, Operands, OperandsId, OperatorId, TaskKind};
+use crate::graph::{Operand, Operands, OperatorId, TaskKind};
+use crate::scenario::batch::Carry;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -53,13 +54,15 @@ impl Transform for ResizeOp {
         operators.sort_unstable();
         operators.dedup();
         let mut changes = ArgumentChanges::default();
-        let mut ways: FxHashMap<Option<OperandsId>, u16> = FxHashMap::default();
+        let batch = draft.batch().map_or(draft.graph().batch_size, |(first, _)| Some(first));
+        let plan = batch.map(|batch| draft.base().batch_plan(batch));
+        let rows: FxHashMap<OperatorId, u32> = plan.iter().flat_map(|plan| plan.rows.iter().copied()).collect();
+        let mut keeps_batch = false;
         for &id in &operators {
-            // Equal arguments may have been others before the batch changed.
-            let traced = draft.graph().operators[id.0 as usize].operands.filter(|_| draft.batch().is_some());
-            let next = ways.len() as u16;
-            let way = *ways.entry(traced).or_insert(next);
-            changes.add(draft, (id, way), |operands| self.resized(operands, BatchDims::of(draft, traced)));
+            let row = rows.get(&id).copied();
+            let carries = plan.as_ref().zip(row).map_or(&[][..], |(plan, row)| plan.carries(row));
+            let way = row.map_or(0, |row| row + 1);
+            changes.add(draft, (id, way), |operands| self.resized(operands, carries, &mut keeps_batch));
         }
         if changes.operators().len() == 0 {
             let why = format!("no operator with a dimension of {} matches {}", self.old, self.selector);
@@ -79,66 +82,45 @@ impl Transform for ResizeOp {
         chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);
         report.say(Effect::note("operators that are not selected keep their sizes"));
+        if keeps_batch {
+            let old = self.old;
+            report.say(Effect::note(format!(
+                "dimensions of {old} that carry the batch stay: resize-batch changes those"
+            )));
+        }
         report
     }
 }
 
 impl ResizeOp {
-    /// The arguments with the dimension changed; `None` when none has it.
-    fn resized(&self, operands: &Operands, batch: Option<BatchDims<'_>>) -> Option<Operands> {
-        let mut found = false;
-        let mut new = operands.clone();
-        let before = batch.map(|batch| batch.traced.inputs.iter().chain(&batch.traced.outputs));
-        let mut before = before.into_iter().flatten();
-        for operand in new.inputs.iter_mut().chain(&mut new.outputs) {
-            self.resize(operand, batch.zip(before.next()), &mut found);
-        }
-        found.then_some(new)
-    }
-
-    fn resize(&self, operand: &mut Operand, batch: Option<(BatchDims<'_>, &Operand)>, found: &mut bool) {
-        match operand {
-            Operand::Tensor { dims, .. } => {
-                let before = batch.and_then(|(batch, traced)| Some((batch, traced.dims()?)));
+    /// The arguments with the dimension changed; `None` when none has it. What carries the batch stays, which `keeps` notes.
+    fn resized(&self, operands: &Operands, carries: &[Carry], keeps: &mut bool) -> Option<Operands> {
+        let (mut new, mut found) = (operands.clone(), false);
+        let mut resize = |operand: &mut Operand, of_batch: &dyn Fn(Option<usize>, usize) -> bool| {
+            let mut tensor = |operand: &mut Operand, element: Option<usize>| {
+                let Operand::Tensor { dims, .. } = operand else { return };
                 for (at, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| **dim == self.old) {
-                    let of_batch = before.is_some_and(|(batch, traced)| batch.changed(traced.get(at).copied(), *dim));
-                    if !of_batch {
-                        *dim = self.new;
-                        *found = true;
+                    if of_batch(element, at) {
+                        *keeps = true;
+                    } else {
+                        (*dim, found) = (self.new, true);
                     }
                 }
-            }
-            Operand::TensorList(list) => {
-                for (at, operand) in list.iter_mut().enumerate() {
-                    let before = batch.and_then(|(batch, traced)| match traced {
-                        Operand::TensorList(list) => Some((batch, list.get(at)?)),
-                        _ => None,
-                    });
-                    self.resize(operand, before, found);
+            };
+            match operand {
+                Operand::TensorList(list) => {
+                    list.iter_mut().enumerate().for_each(|(at, operand)| tensor(operand, Some(at)));
                 }
+                operand => tensor(operand, None),
             }
-            Operand::Value(_) => {}
+        };
+        for (argument, operand) in new.inputs.iter_mut().enumerate() {
+            resize(operand, &|element, dim| carries.iter().any(|carry| carry.is(argument, element, dim)));
         }
-    }
-}
-
-/// Tells dimensions that have the size they have because the batch changed: those follow the batch, whatever size that makes them.
-#[derive(Clone, Copy)]
-struct BatchDims<'d> {
-    old: u64,
-    new: u64,
-    /// The arguments as traced.
-    traced: &'d Operands,
-}
-
-impl<'d> BatchDims<'d> {
-    fn of(draft: &'d Draft<'_>, traced: Option<OperandsId>) -> Option<Self> {
-        let (old, new) = draft.batch().filter(|(old, new)| old != new)?;
-        Some(Self { old, new, traced: draft.graph().operands.get(traced?.0 as usize)? })
-    }
-
-    fn changed(&self, traced: Option<u64>, now: u64) -> bool {
-        let follows = |traced: u64| u128::from(traced) * u128::from(self.new) == u128::from(now) * u128::from(self.old);
-        traced.is_some_and(|traced| traced != now && follows(traced))
+        for operand in &mut new.outputs {
+            // Results carry the batch where arguments do.
+            resize(operand, &|_, dim| carries.iter().any(|carry| carry.is_dimension(dim)));
+        }
+        found.then_some(new)
     }
 }

@@ -10,7 +10,8 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::text::short;
 use crate::scenario::transform::{StepReport, Transform};
 
-use super::report::{Kept, UNMODELLED, count};
+use super::report::{Kept, UNMODELLED, count, in_step};
+use super::swap_link::note_waiting;
 
 /// The figures in the order of [`NAMES`].
 const FIGURES: [Figure; 4] = [Figure::DramBandwidth, Figure::Flops, Figure::Link, Figure::HostLink];
@@ -71,17 +72,21 @@ impl Transform for ScaleDevice {
         let before = ratios(draft);
         draft.scale_figure(self.figure, self.factor);
         draft.predict_figures();
-        let (mut report, mut unknown) = (StepReport::default(), Kept::default());
+        let (mut report, mut unknown, mut changed) = (StepReport::default(), Kept::default(), Vec::new());
         for ((&node, before), after) in nodes.iter().zip(before).zip(ratios(draft)) {
             if let (Some(before), Some(after)) = (before, after) {
-                report.changed += usize::from((after / before - 1.0).abs() > 1e-9);
+                changed.extend(((after / before - 1.0).abs() > 1e-9).then_some(node));
             } else {
                 unknown.add(draft, node, draft.price_of(node).duration);
             }
         }
         unknown.list(&mut report, UNMODELLED);
-        report.summary =
-            format!("{} ×{}: {}", NAMES[self.figure as usize], short(self.factor), count(report.changed, "task"));
+        if self.figure == Figure::Link {
+            note_waiting(draft, &mut report);
+        }
+        report.changed = changed.len();
+        let tasks = count(in_step(draft, &changed), "task");
+        report.summary = format!("{} ×{}: {tasks}", NAMES[self.figure as usize], short(self.factor));
         report
     }
 }

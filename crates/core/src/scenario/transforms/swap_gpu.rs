@@ -1,10 +1,10 @@
 //! `swap-gpu NAME [host xFACTOR]`: the same kernels on another device.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cost::{Family, topology};
-use crate::device::{DeviceKind, DeviceProfile};
+use crate::device::{DeviceKind, DeviceProfile, Precision};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -90,6 +90,7 @@ impl SwapGpu {
             let tf32 = "convolutions of 32-bit floats are taken to run in TF32 there, as frameworks do by default";
             report.say(Effect::assumption(tf32));
         }
+        report.effects.extend(without_units(draft, &kernels, device).into_iter().map(Effect::assumption));
         report.is_met = is_there;
         report
     }
@@ -104,6 +105,25 @@ impl SwapGpu {
         }
         host.len()
     }
+}
+
+/// The precisions of products for which `device` has no units, with those that take their place.
+fn without_units(draft: &Draft<'_>, kernels: &[NodeId], device: &DeviceProfile) -> Vec<String> {
+    let mut missing: BTreeMap<Precision, Vec<NodeId>> = BTreeMap::new();
+    for &node in kernels {
+        let precision = draft.work(node).map(|work| work.precision);
+        if let Some(lacking) =
+            precision.filter(|&precision| precision.is_tensor() && device.unit(precision) != Some(precision))
+        {
+            missing.entry(lacking).or_default().push(node);
+        }
+    }
+    let told = |(precision, nodes): (Precision, Vec<NodeId>)| {
+        let instead = device.unit(precision).map_or("nothing", Precision::key);
+        let kernels = count(in_step(draft, &nodes), "kernel");
+        format!("{} has no units for {}: {kernels} taken to compute in {instead}", device.id, precision.key())
+    };
+    missing.into_iter().map(told).collect()
 }
 
 /// What is taken for granted where no factor on host time is given.
@@ -123,7 +143,7 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
         collectives.iter().partition(|&&node| draft.price(node).provenance.is_modelled());
     report.changed += moved.len();
     if !moved.is_empty() {
-        let moved = count(moved.len(), "collective");
+        let moved = count(in_step(draft, &moved), "collective");
         let link = format!("{moved} taken to run over the new device's link within one node: swap-link says which");
         report.say(Effect::assumption(link));
         let links = draft.devices().iter().filter_map(|device| draft.context().models.links().of_device(&device.id));

@@ -383,6 +383,9 @@ fn follow(app: &mut App, _: &str) -> CommandResult {
             let side = timeline.side;
             timeline.select(scene, extent, partner, side);
             went = true;
+        } else if timeline.selected.is_none() {
+            timeline.step(scene, extent, true, 1);
+            went = timeline.selected.is_some();
         }
     })?;
     if went { Ok(Vec::new()) } else { Err("no launch joins this event to another".to_owned()) }

@@ -29,7 +29,7 @@ pub fn caption(scene: Scene<'_>, item: Item) -> String {
     }
 }
 
-fn of_task(graph: &ExecutionGraph, node: NodeId) -> String {
+pub(super) fn of_task(graph: &ExecutionGraph, node: NodeId) -> String {
     let Some(task) = graph.tasks.node_weight(node) else { return String::new() };
     let name = graph.names.get(task.name);
     match task.kind {

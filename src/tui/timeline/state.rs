@@ -200,6 +200,12 @@ impl Timeline {
         }
     }
 
+    /// Lets go of the chosen event and of marks without a name.
+    pub fn leave_choices(&mut self) {
+        self.marks.retain(|mark| self.mark_names.contains_key(mark));
+        (self.selected, self.is_at_idle) = (None, false);
+    }
+
     /// Marks the instant of the cursor under a name.
     pub fn name_mark(&mut self, name: &str) {
         let at = TimeNs(self.cursor as i64);

@@ -231,8 +231,7 @@ fn name(rank: u32, count: u32) -> String {
 
 fn because(why: &LateReason) -> String {
     let name = short_name(&why.name);
-    let name = if name.is_empty() { String::new() } else { format!("{name} ") };
-    format!("{} {name}{} more", super::path::explained(why.kind), why.more_ns)
+    format!("{} more: {} {name}", why.more_ns, super::path::explained(why.kind)).trim_end().to_owned()
 }
 
 /// The collectives, the costliest first.

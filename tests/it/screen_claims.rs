@@ -103,7 +103,7 @@ fn escape_leaves_family_range_and_event() {
 #[test]
 fn enter_does_what_the_hint_says_on_a_stream_and_on_folded_threads() {
     let mut screen = vgg(&[]);
-    line(&text(&screen), &["enter choose the nearest"]);
+    line(&text(&screen), &["enter nearest"]);
     line(&play(&mut screen, "<enter>"), &["launched by"]);
     line(&play(&mut screen, "<esc><down><down>"), &["enter unfold"]);
     line(&play(&mut screen, "<enter>"), &["main"]);
@@ -166,4 +166,23 @@ fn advice_names_the_device_it_proposes() {
     let shown = play(&mut screen, "9");
     let hardware: Vec<&str> = shown.split(" hardware\n").nth(1).unwrap().lines().take(2).collect();
     assert!(hardware.iter().all(|row| row.contains("GB200") || row.contains("B300")), "{hardware:#?}");
+}
+
+#[test]
+fn what_was_unfolded_folds_again_by_the_key_that_the_hint_names() {
+    let mut screen = open("dlrm-v100x8", (120, 40), &[]);
+    let rows = |shown: &str| shown.lines().filter(|line| line.contains("▸ r")).count();
+    let folded = rows(&text(&screen));
+    let shown = play(&mut screen, "<down><enter>");
+    assert!(rows(&shown) < folded + 1 && shown.contains("stream 7"), "{shown}");
+    line(&shown, &["z fold"]);
+    let shown = play(&mut screen, "<esc>z");
+    assert_eq!(rows(&shown), folded, "{shown}");
+}
+
+#[test]
+fn edits_that_are_tried_where_there_is_no_room_have_their_keys() {
+    let mut screen = open("vgg13-train-h100", (40, 10), &[]);
+    line(&play(&mut screen, "b"), &["letters filter", "enter add"]);
+    line(&play(&mut screen, "<esc>3"), &["✗ no room for that at this size"]);
 }

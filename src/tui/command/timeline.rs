@@ -377,7 +377,7 @@ fn search(app: &mut App, text: &str) -> CommandResult {
 fn follow(app: &mut App, _: &str) -> CommandResult {
     let mut went = false;
     on_timeline(app, |scene, extent, timeline| {
-        if timeline.selected.is_none() && timeline.unfold(scene, extent) {
+        if timeline.unfold(scene, extent) {
             went = true;
         } else if let Some(partner) = timeline.selected.and_then(|item| scene.partner(item)) {
             let side = timeline.side;

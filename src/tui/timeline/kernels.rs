@@ -87,7 +87,7 @@ pub fn sums(
                 add((Name::Traced(name), (name, operator)), Item::Operator(id), count, times());
             }
             None if task.kind.is_device() => {
-                add((Name::Traced(task.name), (name, operator)), Item::Task(node), 1, times())
+                add((Name::Traced(task.name), (name, operator)), Item::Task(node), 1, times());
             }
             None => {}
         }
@@ -96,7 +96,7 @@ pub fn sums(
         let times = (DurNs::ZERO, length(Some(added.task)));
         add((Name::Added(&added.name), layer(added.operator)), Item::Added(number as u32), 1, times);
     }
-    let mut all = told_apart(graph, sums.into_values().collect());
+    let mut all = told_apart(graph, resolved, sums.into_values().collect());
     let change = |sum: &KernelSum| (sum.simulated - sum.before).abs();
     all.sort_by_key(|sum| {
         let by = if is_changed { change(sum) } else { DurNs::ZERO };
@@ -106,17 +106,21 @@ pub fn sums(
 }
 
 /// Those that are written alike as one: kernels of one short name and layer differ in template arguments that nobody is shown.
-fn told_apart(graph: &ExecutionGraph, mut all: Vec<KernelSum>) -> Vec<KernelSum> {
+fn told_apart(graph: &ExecutionGraph, resolved: &Resolved, mut all: Vec<KernelSum>) -> Vec<KernelSum> {
     all.sort_by_key(|sum| sum.item);
     let mut places: FxHashMap<(String, String), usize> = FxHashMap::default();
     let mut merged: Vec<KernelSum> = Vec::new();
     for sum in all {
-        let Item::Task(node) = sum.item else {
-            merged.push(sum);
-            continue;
+        let (caption, name) = match sum.item {
+            Item::Task(node) => (caption::of_task(graph, node), graph.names.get(graph.tasks[node].name)),
+            Item::Added(number) => {
+                let added = &resolved.added[number as usize];
+                (caption::of_added(graph, added), &*added.name)
+            }
+            Item::Operator(id) => (String::new(), graph.names.get(graph.operators[id.0 as usize].name)),
         };
-        let name = caption::kernel_name(graph.names.get(graph.tasks[node].name)).into_owned();
-        let place = *places.entry((bare(&caption::of_task(graph, node)).to_owned(), name)).or_insert(merged.len());
+        let key = (bare(&caption).to_owned(), caption::kernel_name(name).into_owned());
+        let place = *places.entry(key).or_insert(merged.len());
         match merged.get_mut(place) {
             Some(known) => {
                 known.count += sum.count;

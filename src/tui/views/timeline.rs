@@ -72,14 +72,16 @@ impl View for Timeline {
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
         let (scene, timeline) = (work.scene(), &work.timeline);
+        let is_folded = !timeline.is_unfolded(scene, timeline.lane);
         let (keys, enter) = match (timeline.is_marking(), timeline.selected) {
             (true, _) => (&PENDING[..], None),
+            (_, Some(_)) if is_folded => (&CHOSEN[..], Some("unfold")),
             (_, Some(item)) => (&CHOSEN[..], scene.partner(item).map(|_| "launch or kernel")),
-            (_, None) if timeline.is_unfolded(scene, timeline.lane) => (&KEYS[..], Some("choose the nearest")),
-            (_, None) => (&KEYS[..], Some("unfold")),
+            (_, None) => (&KEYS[..], Some(if is_folded { "unfold" } else { "nearest" })),
         };
         let enter = enter.map(|what| ("enter", what.to_owned()));
-        enter.into_iter().chain(keys.iter().map(|&(key, what)| (key, what.to_owned()))).collect()
+        let fold = timeline.folds_into(scene, timeline.lane).map(|_| ("z", "fold".to_owned()));
+        enter.into_iter().chain(fold).chain(keys.iter().map(|&(key, what)| (key, what.to_owned()))).collect()
     }
 
     fn title(&self, work: &Workspace) -> Option<String> {

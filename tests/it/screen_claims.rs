@@ -26,7 +26,9 @@ fn vgg(steps: &[&str]) -> ScriptedScreen {
 /// The line that has all of `parts`.
 fn line<'a>(shown: &'a str, parts: &[&str]) -> &'a str {
     let has_all = |line: &&str| parts.iter().all(|part| line.contains(part));
-    shown.lines().find(has_all).unwrap_or_else(|| panic!("no line with {parts:?} in\n{shown}"))
+    let found = shown.lines().find(has_all);
+    assert!(found.is_some(), "no line with {parts:?} in\n{shown}");
+    found.unwrap()
 }
 
 #[test]

@@ -318,9 +318,10 @@ fn stretch_waits(graph: &ExecutionGraph, tasks: &mut [(TimeNs, TimeNs)]) {
 
 /// Lets the kernels of collectives run from when their rank is there, as those recorded do: the simulator's begin with the transfer.
 fn begin_at_arrival(graph: &ExecutionGraph, tasks: &mut [(TimeNs, TimeNs)]) {
-    for node in graph.tasks.node_indices() {
-        if let Some(arrival) = graph.arrival_of(node).filter(|_| tasks[node.index()].1 > tasks[node.index()].0) {
-            tasks[node.index()].0 = tasks[node.index()].0.min(tasks[arrival.index()].1);
+    for (member, arrival) in graph.collectives.iter().flat_map(|it| it.members.iter().zip(&it.arrivals)) {
+        let (there, (start, end)) = (tasks[arrival.index()].1, tasks[member.index()]);
+        if end > start {
+            tasks[member.index()].0 = start.min(there);
         }
     }
 }

@@ -76,20 +76,18 @@ pub fn sums(
     };
     let mut operators: FxHashSet<OperatorId> = FxHashSet::default();
     let has_device = graph.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+    let is_summed =
+        |task: &Task| if has_device { task.kind.is_device() } else { task.kind.is_work() && task.operator.is_some() };
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
-        let times = || (length_before(node), length(resolved.timed.task_if_kept(node)));
-        let (name, operator) = layer(task.operator);
-        match task.operator.filter(|_| !has_device && task.kind.is_work()) {
-            _ if !is_chosen(task) => {}
-            Some(id) => {
-                let count = usize::from(operators.insert(id));
-                add((Name::Traced(name), (name, operator)), Item::Operator(id), count, times());
-            }
-            None if task.kind.is_device() => {
-                add((Name::Traced(task.name), (name, operator)), Item::Task(node), 1, times());
-            }
-            None => {}
+        if !is_summed(task) || !is_chosen(task) {
+            continue;
+        }
+        let times = (length_before(node), length(resolved.timed.task_if_kept(node)));
+        let of = layer(task.operator);
+        match task.operator.filter(|_| !has_device) {
+            Some(id) => add((Name::Traced(of.0), of), Item::Operator(id), usize::from(operators.insert(id)), times),
+            None => add((Name::Traced(task.name), of), Item::Task(node), 1, times),
         }
     }
     for (number, added) in resolved.added.iter().enumerate().filter(|(_, added)| added.kind.is_device()) {

@@ -20,6 +20,9 @@ pub fn name_for_people(name: &str) -> Cow<'_, str> {
 /// A name as short as it is still told apart: no return type, namespaces, template or call arguments, no `aten::`.
 pub fn short_name(name: &str) -> &str {
     let name = retime_core::graph::operator::without_engine(name);
+    if let Some(last) = last_of_mangled(name) {
+        return last;
+    }
     // A node that a C++ extension registers is its argument.
     let name = name.strip_prefix("torch::autograd::").unwrap_or(name);
     let name = name.strip_prefix("CppNode<").and_then(|node| node.trim_end().strip_suffix('>')).unwrap_or(name);
@@ -42,6 +45,18 @@ pub fn short_name(name: &str) -> &str {
     }
     let bare = name.get(start..end).unwrap_or(name).trim();
     if bare.is_empty() { name } else { bare.trim_start_matches("void ") }
+}
+
+/// The last identifier of a nested name as compilers mangle it: `swap` of `_ZN3sgl4swapIfEEvPT_`.
+fn last_of_mangled(name: &str) -> Option<&str> {
+    let mut rest = name.strip_prefix("_ZN").or_else(|| name.strip_prefix("_Z"))?;
+    let mut last = None;
+    while let Some(digits) = rest.find(|c: char| !c.is_ascii_digit()).filter(|&digits| digits > 0) {
+        let length: usize = rest.get(..digits)?.parse().ok()?;
+        let end = digits.checked_add(length)?;
+        (last, rest) = (Some(rest.get(digits..end)?), rest.get(end..)?);
+    }
+    last
 }
 
 /// The short name of a kernel with what it computes where its template arguments say so:
@@ -94,6 +109,9 @@ mod tests {
             ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(T13)", "kernel"),
             ("nccl:all_reduce", "nccl:all_reduce"),
             ("torch::autograd::CppNode<SplitLookupFunction_sgd_Op>", "SplitLookupFunction_sgd_Op"),
+            ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELb1EEEvPT_", "add_rmsnorm_quant_kernel"),
+            ("_Z6kernelPf", "kernel"),
+            ("_ZN99short", "_ZN99short"),
             ("torch::autograd::CppNode<fbgemm::Permute<at::Tensor, (&fbgemm::gpu)> >", "Permute"),
         ];
         for (full, short) in cases {

@@ -33,7 +33,7 @@ pub struct Value {
 /// A row.
 #[derive(Clone, Debug)]
 pub struct TableRow {
-    /// One value per column.
+    /// One value per column; one alone takes the whole width.
     pub values: Vec<Value>,
     /// What opening it does.
     pub open: Open,
@@ -170,6 +170,7 @@ pub fn render_rows(table: &Table<'_>, state: &TableState, canvas: &mut Canvas<'_
         let is_chosen = index == state.cursor;
         for &(index, x, width) in &columns {
             let Some(value) = row.values.get(index) else { continue };
+            let width = if row.values.len() == 1 { canvas.width().saturating_sub(x + 1) } else { width };
             let cut = if value.is_name { cut_middle } else { cut };
             let text = cut(&value.text, width as usize);
             put(canvas, (x, line), width, &text, value.role, table.columns[index].is_number);

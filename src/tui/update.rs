@@ -198,7 +198,7 @@ fn key_pressed(app: &mut App, key: KeyEvent) -> command::CommandResult {
     let name = line.split(' ').next().unwrap_or("");
     let is_shown = app.shows(&views::board::WhatIf) || !app.regions().is_bare;
     if !is_shown && !views::BARE_COMMANDS.iter().any(|&(taken, _)| taken == name) {
-        return Err("there is no room for a view to do that in".to_owned());
+        return Err("no room for that at this size".to_owned());
     }
     let pane = app.pane();
     let ran = run_line(app, &line);

@@ -391,6 +391,13 @@ impl Workspace {
         iteration_figures(&self.loaded, &self.outcome)
     }
 
+    /// The edited iteration of all ranks together, whose work is summed: what shares are of.
+    pub fn whole(&self) -> DurNs {
+        let (before, after) = self.iteration_figures();
+        let iteration = if self.is_edited() { after } else { before };
+        DurNs(iteration.0.saturating_mul(self.loaded.graph.ranks.len().max(1) as i64).max(1))
+    }
+
     /// Whether what is shown was typed or slid to and is not in force yet.
     pub fn is_preview(&self) -> bool {
         self.history.is_dragging("")

@@ -188,7 +188,7 @@ fn a_gap_after_a_wait_for_the_device_is_blamed_on_the_wait() {
     assert_eq!(found[1].cause.describe(&graph), "the host had waited in cudaStreamSynchronize");
     assert_eq!(candidate_steps(&graph, &found[1])[0], "remove-sync");
     let launch_bound = found.iter().find(|gap| gap.start == TimeNs(0) && gap.lane == LaneId(1)).unwrap();
-    assert_eq!(launch_bound.cause.describe(&graph), "launch-bound: T2 of aten::mm");
+    assert_eq!(launch_bound.cause.describe(&graph), "launch-bound: before the first launch (T2) of aten::mm");
     assert!(candidate_steps(&graph, launch_bound).contains(&"scale kind=T2 & name=aten::mm x0".to_owned()));
     for gap in &found {
         assert_eq!(gap.chain.iter().map(|segment| segment.duration).sum::<DurNs>(), gap.duration);

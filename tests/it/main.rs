@@ -41,6 +41,7 @@ mod scenario_captures;
 mod scenario_effects;
 mod scenario_invariants;
 mod scenario_properties;
+mod screen_claims;
 mod screen_keys;
 mod screen_samples;
 mod screen_text;

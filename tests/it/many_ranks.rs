@@ -87,7 +87,7 @@ fn every_rank_is_a_row_that_can_be_found_and_sorted() {
     for size in SIZES {
         let mut screen = open(size);
         let shown = after(&mut screen, "R");
-        assert!(shown.contains("/64") && shown.contains("v each rank"), "{size:?}\n{shown}");
+        assert!(shown.contains(" of 64 ") && shown.contains("v each rank"), "{size:?}\n{shown}");
         let found = after(&mut screen, "v/r7<enter>");
         assert_eq!(chosen(&found)[0], "r7", "{size:?}\n{found}");
         let mut seen = Vec::new();

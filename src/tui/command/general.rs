@@ -1,6 +1,7 @@
 //! Commands of the program as a whole: moving, prompts, help, themes, leaving.
 
 use super::Pane::Everywhere;
+use super::ribbon::choose_family;
 use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::{App, Focus, Saving};
 use crate::tui::effect::Effect;
@@ -212,14 +213,14 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "close",
         aliases: &[],
         argument: Argument::None,
-        help: "back to the timeline; forgets a search; stops loading",
+        help: "back to the timeline; there it forgets search, range and family; stops loading",
         keys: &[(Everywhere, "esc")],
         run: |app, _| {
             if !app.is_at_root() {
                 return app.back();
             }
             app.forget_search();
-            Ok(Vec::new())
+            leave_choices(app)
         },
     },
     Command {
@@ -239,6 +240,13 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |_, _| Ok(vec![Effect::Quit]),
     },
 ];
+
+/// Lets go of what the timeline is narrowed to: the chosen event, a range, a family.
+fn leave_choices(app: &mut App) -> CommandResult {
+    let Some(work) = app.workspace_mut() else { return Ok(Vec::new()) };
+    work.timeline.leave_choices();
+    if work.timeline.family.is_some() { choose_family(app, None) } else { Ok(Vec::new()) }
+}
 
 /// Leaves, after asking when something would be lost: edits that are in no file where sessions do not save themselves.
 pub(super) fn quit(app: &mut App) -> Vec<Effect> {

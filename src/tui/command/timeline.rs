@@ -377,12 +377,15 @@ fn search(app: &mut App, text: &str) -> CommandResult {
 fn follow(app: &mut App, _: &str) -> CommandResult {
     let mut went = false;
     on_timeline(app, |scene, extent, timeline| {
-        if timeline.selected.is_none() && timeline.unfold(scene, extent) {
+        if timeline.unfold(scene, extent) {
             went = true;
         } else if let Some(partner) = timeline.selected.and_then(|item| scene.partner(item)) {
             let side = timeline.side;
             timeline.select(scene, extent, partner, side);
             went = true;
+        } else if timeline.selected.is_none() {
+            timeline.step(scene, extent, true, 1);
+            went = timeline.selected.is_some();
         }
     })?;
     if went { Ok(Vec::new()) } else { Err("no launch joins this event to another".to_owned()) }

@@ -165,7 +165,7 @@ impl<'a> Tree<'a> {
                 children.clear();
             }
             let mut group = self.nodes[index].group.clone();
-            group.is_open = group.depth == 0 || (group.depth == 1 && (are_few || is_filtered));
+            group.is_open = is_filtered || group.depth == 0 || (group.depth == 1 && are_few);
             rows.push(group);
             self.emit(children, rows);
             rows[at].end = rows.len();

@@ -93,7 +93,7 @@ fn draw_input(area: &mut Canvas<'_>, prompt: &Prompt, y: u16) {
 }
 
 fn draw_picker(picker: &Picker, canvas: &mut Canvas<'_>) {
-    const WIDTH: u16 = 84;
+    const WIDTH: u16 = 110;
     let labels = picker.shown().map(|entry| entry.label.width()).max().unwrap_or(0).min(38) as u16;
     let inside = WIDTH.min(canvas.width().saturating_sub(4)).saturating_sub(4);
     let room = |hint: &str| inside.saturating_sub(labels + 5 + hint.width() as u16);

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use retime_core::cost::Family;
 use retime_core::cost::classify::family_of_task;
 use retime_core::graph::{ExecutionGraph, NodeId, Operand, Operator, Phase, Task, TaskKind};
+use retime_core::scenario::AddedTask;
 
 use crate::session::{short_name, telling_name};
 
@@ -18,18 +19,21 @@ pub fn caption(scene: Scene<'_>, item: Item) -> String {
         Item::Task(node) => of_task(scene.graph, node),
         Item::Operator(_) => short_name(scene.name(item)).to_owned(),
         Item::Added(number) => {
-            let added = scene.resolved.added.get(number as usize);
-            let operator = added.and_then(|added| scene.graph.operators.get(added.operator?.0 as usize));
-            let name = kernel_name(scene.name(item));
-            match operator.and_then(|operator| layer(scene.graph, operator)) {
-                Some(layer) => format!("{layer} {name}"),
-                None => name.into_owned(),
-            }
+            scene.resolved.added.get(number as usize).map_or_else(String::new, |added| of_added(scene.graph, added))
         }
     }
 }
 
-fn of_task(graph: &ExecutionGraph, node: NodeId) -> String {
+pub(super) fn of_added(graph: &ExecutionGraph, added: &AddedTask) -> String {
+    let operator = added.operator.and_then(|id| graph.operators.get(id.0 as usize));
+    let name = kernel_name(&added.name);
+    match operator.and_then(|operator| layer(graph, operator)) {
+        Some(layer) => format!("{layer} {name}"),
+        None => name.into_owned(),
+    }
+}
+
+pub(super) fn of_task(graph: &ExecutionGraph, node: NodeId) -> String {
     let Some(task) = graph.tasks.node_weight(node) else { return String::new() };
     let name = graph.names.get(task.name);
     match task.kind {

@@ -147,7 +147,7 @@ impl DensityIndex {
         // Device work of the step lies between the end of the step before and its own.
         let end = self.period.start + iteration_figures(loaded, outcome).0;
         let is_chosen = |task: &Task| task.measured_start >= end - graph.measured && task.measured_end() <= end;
-        let kernels = || kernels::sums(graph, (resolved, self), &loaded.replay, is_chosen);
+        let kernels = || kernels::sums(graph, (resolved, schedule), &loaded.replay, is_chosen);
         let memory = || memory_simulated(resolved, schedule, self.shift);
         let (queues, (memory, kernels)) = rayon::join(|| queues(graph, self), || rayon::join(memory, kernels));
         (queues, memory, kernels)
@@ -190,6 +190,7 @@ impl Filled {
         let mut hosts = host_work(graph, &tasks);
         if matches!(times, Times::Simulated(..)) {
             stretch_waits(graph, &mut tasks);
+            begin_at_arrival(graph, &mut tasks);
         }
         let operators = match times {
             Times::Measured => graph.operators.iter().map(|op| (op.start, op.start + op.dur)).collect(),
@@ -311,6 +312,16 @@ fn stretch_waits(graph: &ExecutionGraph, tasks: &mut [(TimeNs, TimeNs)]) {
         }
         if task.kind == TaskKind::Runtime && task.measured > task.duration && end > start {
             *lane = Some(node.index());
+        }
+    }
+}
+
+/// Lets the kernels of collectives run from when their rank is there, as those recorded do: the simulator's begin with the transfer.
+fn begin_at_arrival(graph: &ExecutionGraph, tasks: &mut [(TimeNs, TimeNs)]) {
+    for (member, arrival) in graph.collectives.iter().flat_map(|it| it.members.iter().zip(&it.arrivals)) {
+        let (there, (start, end)) = (tasks[arrival.index()].1, tasks[member.index()]);
+        if end > start {
+            tasks[member.index()].0 = start.min(there);
         }
     }
 }

@@ -136,13 +136,20 @@ fn source(scene: Scene<'_>, task: &Task, prediction: Option<Prediction>) -> Stri
     predicted(prediction)
 }
 
+/// What a cost model is called in a sentence.
+pub fn model_name(model: &str) -> &str {
+    if model == "structured-unseen" { "shared-parameter" } else { model }
+}
+
 fn predicted(prediction: Prediction) -> String {
     let error = f64::from(prediction.error) * 100.0;
     let beyond = if prediction.extrapolated { ", beyond its fitted range" } else { "" };
     match prediction.provenance {
         Provenance::Measured => "measured".to_owned(),
-        Provenance::Anchored => format!("measured × {} model's ratio, ±{error:.0} %{beyond}", prediction.model),
-        Provenance::Absolute => format!("{} model alone, ±{error:.0} %{beyond}", prediction.model),
+        Provenance::Anchored => {
+            format!("measured × {} model's ratio, ±{error:.0} %{beyond}", model_name(prediction.model))
+        }
+        Provenance::Absolute => format!("{} model alone, ±{error:.0} %{beyond}", model_name(prediction.model)),
         Provenance::Unmodelled => "changed, but no model covers it: measured time kept".to_owned(),
     }
 }

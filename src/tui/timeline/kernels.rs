@@ -1,16 +1,17 @@
-//! What the devices spend the iteration on: kernels summed by layer and role, before and after.
+//! What the iteration is spent on: kernels summed by layer and role, before and after; without a device the host's operators.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::session::Outcome;
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::{Paint, Role};
-use retime_core::graph::{ExecutionGraph, NodeId, OperatorId, Task};
+use retime_core::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskId};
 use retime_core::intern::NameId;
 use retime_core::scenario::Resolved;
+use retime_core::sim::Schedule;
 use retime_core::units::{DurNs, Percent};
 
-use super::density::DensityIndex;
+use super::caption;
 use super::item::Item;
 use super::ruler::signed;
 use super::scene::Scene;
@@ -38,7 +39,7 @@ enum Name<'a> {
 /// A kernel's name, its operator and module.
 type Key<'a> = (Name<'a>, (NameId, NameId));
 
-/// Sums over the device work for which `is_chosen`; what changed most first, of what did not the longest.
+/// Sums over the device work, or without a device the host time of operators, for which `is_chosen`; what changed most first, of what did not the longest.
 ///
 /// # Arguments
 /// `replay`: the untouched graph simulated.
@@ -47,47 +48,92 @@ type Key<'a> = (Name<'a>, (NameId, NameId));
 /// O(device tasks).
 pub fn sums(
     graph: &ExecutionGraph,
-    (resolved, simulated): (&Resolved, &DensityIndex),
+    (resolved, schedule): (&Resolved, &Schedule),
     replay: &Outcome,
     is_chosen: impl Fn(&Task) -> bool,
 ) -> Vec<KernelSum> {
     let mut sums: FxHashMap<Key<'_>, KernelSum> = FxHashMap::default();
-    let length = |item| simulated.times(item).map_or(DurNs::ZERO, |(start, end)| end.since(start));
+    let taken = |(resolved, schedule): (&Resolved, &Schedule), task| {
+        schedule.end(task).since(schedule.start(&resolved.timed, task))
+    };
+    let length = |task: Option<TaskId>| task.map_or(DurNs::ZERO, |task| taken((resolved, schedule), task));
     // A replay that errs by little has changed nothing.
     let is_changed = !(resolved.changes.is_empty() && resolved.added.is_empty() && resolved.removed.is_empty());
     let length_before = |node: NodeId| match replay.resolved.timed.task_if_kept(node).filter(|_| is_changed) {
-        Some(task) => replay.schedule.end(task).since(replay.schedule.start(&replay.resolved.timed, task)),
+        Some(task) => taken((&replay.resolved, &replay.schedule), task),
         None => graph.tasks[node].measured,
     };
-    let mut add = |key, item, before: DurNs| {
+    let mut add = |key, item, count: usize, (before, simulated): (DurNs, DurNs)| {
         let none = KernelSum { item, count: 0, before: DurNs::ZERO, simulated: DurNs::ZERO };
         let sum = sums.entry(key).or_insert(none);
-        sum.count += 1;
+        sum.count += count;
         sum.before += before;
-        sum.simulated += length(item);
+        sum.simulated += simulated;
     };
     let layer = |operator: Option<OperatorId>| {
         let operator = operator.and_then(|id| graph.operators.get(id.0 as usize));
         operator.map_or((NameId::default(), NameId::default()), |operator| (operator.name, operator.module))
     };
+    let mut operators: FxHashSet<OperatorId> = FxHashSet::default();
+    let has_device = graph.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }));
+    let is_summed =
+        |task: &Task| if has_device { task.kind.is_device() } else { task.kind.is_work() && task.operator.is_some() };
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
-        if task.kind.is_device() && is_chosen(task) {
-            add((Name::Traced(task.name), layer(task.operator)), Item::Task(node), length_before(node));
+        if !is_summed(task) || !is_chosen(task) {
+            continue;
+        }
+        let times = (length_before(node), length(resolved.timed.task_if_kept(node)));
+        let of = layer(task.operator);
+        match task.operator.filter(|_| !has_device) {
+            Some(id) => add((Name::Traced(of.0), of), Item::Operator(id), usize::from(operators.insert(id)), times),
+            None => add((Name::Traced(task.name), of), Item::Task(node), 1, times),
         }
     }
-    for (number, added) in resolved.added.iter().enumerate() {
-        if added.kind.is_device() {
-            add((Name::Added(&added.name), layer(added.operator)), Item::Added(number as u32), DurNs::ZERO);
-        }
+    for (number, added) in resolved.added.iter().enumerate().filter(|(_, added)| added.kind.is_device()) {
+        let times = (DurNs::ZERO, length(Some(added.task)));
+        add((Name::Added(&added.name), layer(added.operator)), Item::Added(number as u32), 1, times);
     }
-    let mut all: Vec<KernelSum> = sums.into_values().collect();
+    let mut all = told_apart(graph, resolved, sums.into_values().collect());
     let change = |sum: &KernelSum| (sum.simulated - sum.before).abs();
     all.sort_by_key(|sum| {
         let by = if is_changed { change(sum) } else { DurNs::ZERO };
         (std::cmp::Reverse(by), std::cmp::Reverse(sum.before), sum.item)
     });
     all
+}
+
+/// Those that are written alike as one: kernels of one short name and layer differ in template arguments that nobody is shown.
+fn told_apart(graph: &ExecutionGraph, resolved: &Resolved, mut all: Vec<KernelSum>) -> Vec<KernelSum> {
+    all.sort_by_key(|sum| sum.item);
+    let mut places: FxHashMap<(String, String), usize> = FxHashMap::default();
+    let mut merged: Vec<KernelSum> = Vec::new();
+    for sum in all {
+        let (caption, name) = match sum.item {
+            Item::Task(node) => (caption::of_task(graph, node), graph.names.get(graph.tasks[node].name)),
+            Item::Added(number) => {
+                let added = &resolved.added[number as usize];
+                (caption::of_added(graph, added), &*added.name)
+            }
+            Item::Operator(id) => (String::new(), graph.names.get(graph.operators[id.0 as usize].name)),
+        };
+        let key = (bare(&caption).to_owned(), caption::kernel_name(name).into_owned());
+        let place = *places.entry(key).or_insert(merged.len());
+        match merged.get_mut(place) {
+            Some(known) => {
+                known.count += sum.count;
+                known.before += sum.before;
+                known.simulated += sum.simulated;
+            }
+            None => merged.push(sum),
+        }
+    }
+    merged
+}
+
+/// What is written on a bar without its sizes: several of an operator are of other sizes, too.
+fn bare(caption: &str) -> &str {
+    caption.rsplit_once(' ').filter(|(_, sizes)| sizes.contains('×')).map_or(caption, |(bare, _)| bare)
 }
 
 /// Draws as many sums as there are rows, one per row, under a title; those of one family where that is chosen.
@@ -97,14 +143,23 @@ pub fn render(scene: Scene<'_>, family: Option<Paint>, labels: u16, canvas: &mut
     let period = &(if scene.is_edited { scene.simulated } else { scene.measured }).period;
     // Of the iteration of all ranks, whose work is summed.
     let whole = DurNs(period.end.since(period.start).0.saturating_mul(scene.graph.ranks.len().max(1) as i64));
-    canvas.text(1, 0, "kernels", Role::Dim);
+    canvas.text(
+        1,
+        0,
+        if (0..scene.graph.lanes.len()).any(|lane| scene.is_stream(lane)) { "kernels" } else { "operators" },
+        Role::Dim,
+    );
     if let Some(family) = family {
         canvas.text(1, 1, &format!("{} only", family.key()), Role::Warn);
     }
     let mut head = canvas.part(labels, 0, width - labels, 1);
     head.rule(0, "");
     let (before, compared) = if scene.is_edited { ("replayed", "  simulated     change") } else { (scene.origin, "") };
-    head.text(0, 0, &format!("{before:>9}{compared}   share  what "), Role::Dim);
+    let ranks = match scene.graph.ranks.len() {
+        0 | 1 => String::new(),
+        count => format!("of {count} ranks together "),
+    };
+    head.text(0, 0, &format!("{before:>9}{compared}   share  what {ranks}"), Role::Dim);
     let rows = canvas.height().saturating_sub(1) as usize;
     let shown = scene.simulated.kernels.iter().filter(|sum| sum.before.max(sum.simulated) > DurNs::ZERO);
     let shown = shown.filter(|sum| family.is_none_or(|family| family == scene.paint(sum.item)));
@@ -124,17 +179,14 @@ pub fn render(scene: Scene<'_>, family: Option<Paint>, labels: u16, canvas: &mut
         }
         let share = Percent::of(if scene.is_edited { sum.simulated } else { sum.before }, whole);
         let caption = scene.caption(sum.item);
-        // Several of an operator are of other sizes, too.
-        let bare =
-            caption.rsplit_once(' ').filter(|(_, sizes)| sizes.contains('×')).map_or(&*caption, |(bare, _)| bare);
-        let name = if sum.count > 1 { format!("{bare} ×{}", sum.count) } else { caption.clone() };
+        let name = if sum.count > 1 { format!("{} ×{}", bare(&caption), sum.count) } else { caption.clone() };
         let at = figures - labels;
         row.text(at, 0, &format!("{:>6}", format!("{share:.1}")), Role::Dim);
         let ink = row.theme().ink(scene.paint(sum.item));
         row.put(at + 8, 0, "■", ink);
         let room = row.width().saturating_sub(at + 11) as usize;
         let end = row.text(at + 10, 0, &cut(&name, room), Role::Text);
-        let own = super::caption::kernel_name(scene.name(sum.item));
+        let own = caption::kernel_name(scene.name(sum.item));
         if row.width() > end + 12 && !name.contains(&*own) {
             row.text(end + 2, 0, &own, Role::Faint);
         }

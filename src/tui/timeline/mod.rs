@@ -25,7 +25,7 @@ pub mod tracks;
 pub use crate::session::{short_name, telling_name};
 pub use caption::kernel_name;
 pub use density::{DensityIndex, Paints, iteration_figures};
-pub use details::{Detail, describe, sentence};
+pub use details::{Detail, describe, model_name, sentence};
 pub use item::Item;
 pub use moves::{Extent, HeadPart};
 pub use render::render;

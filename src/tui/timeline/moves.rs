@@ -335,11 +335,7 @@ impl Timeline {
 
     /// Folds or unfolds the lane of the cursor: threads of a rank into one row, a pair of rows into one.
     pub fn next_expansion(&mut self, scene: Scene<'_>) {
-        let fold = fold_of(self, scene, self.lane).or_else(|| {
-            let lane = scene.lane(self.lane)?;
-            let place = scene.graph.place_of(lane.rank)?;
-            (!scene.is_stream(self.lane)).then_some(Fold::Hosts(place))
-        });
+        let fold = fold_of(self, scene, self.lane).or_else(|| self.folds_into(scene, self.lane));
         if let Some(fold) = fold {
             self.toggle_fold(fold);
             self.selected = None;

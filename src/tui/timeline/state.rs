@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use retime_core::graph::{ExecutionGraph, LaneKind};
+use retime_core::graph::{ExecutionGraph, LaneKind, Rank};
 use retime_core::intern::NameId;
 use retime_core::units::TimeNs;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::tui::theme::Paint;
 
@@ -92,12 +92,29 @@ fn first_starts(graph: &ExecutionGraph) -> Vec<TimeNs> {
     first
 }
 
+/// The streams that work less than a hundredth of what the busiest of their rank does: they come after the others.
+fn slight_streams(graph: &ExecutionGraph, measured: &DensityIndex) -> Vec<bool> {
+    const SLIGHT: i64 = 100;
+    let mut busy: Vec<i64> = vec![0; graph.lanes.len()];
+    let mut busiest: FxHashMap<Rank, i64> = FxHashMap::default();
+    for lane in (0..graph.lanes.len()).filter(|&lane| is_stream(graph, lane)) {
+        let row = measured.lanes.get(lane).and_then(|lane| lane.rows.first());
+        busy[lane] = row.map_or(0, |row| row.busy(measured.period.clone()).0);
+        let most = busiest.entry(graph.lanes[lane].rank).or_default();
+        *most = busy[lane].max(*most);
+    }
+    let is_slight = |lane: usize| {
+        busy[lane].saturating_mul(SLIGHT) < busiest.get(&graph.lanes[lane].rank).copied().unwrap_or_default()
+    };
+    (0..graph.lanes.len()).map(|lane| is_stream(graph, lane) && is_slight(lane)).collect()
+}
+
 impl Timeline {
     /// Shows the chosen iteration of `graph`.
     pub fn new(graph: &ExecutionGraph, densities: [&DensityIndex; 2]) -> Self {
         let mut order: Vec<usize> = (0..graph.lanes.len()).collect();
-        let first = first_starts(graph);
-        order.sort_by_key(|&lane| (graph.lanes[lane].rank, !is_stream(graph, lane), first[lane], lane));
+        let (first, slight) = (first_starts(graph), slight_streams(graph, densities[0]));
+        order.sort_by_key(|&lane| (graph.lanes[lane].rank, !is_stream(graph, lane), slight[lane], first[lane], lane));
         Self {
             span: Self::iteration(densities),
             bounds: Self::all(densities),
@@ -144,12 +161,23 @@ impl Timeline {
 
     /// Whether what belongs to `fold` is one row: of the threads where a device works, of a rank where there are many.
     pub fn is_folded(&self, scene: Scene<'_>, fold: Fold) -> bool {
+        Self::is_usually_folded(scene, fold) != self.toggled.contains(&fold)
+    }
+
+    fn is_usually_folded(scene: Scene<'_>, fold: Fold) -> bool {
         const FEW_RANKS: usize = 2;
-        let usually = match fold {
+        match fold {
             Fold::Hosts(_) => (0..scene.graph.lanes.len()).any(|lane| scene.is_stream(lane)),
             Fold::Rank(_) => scene.graph.ranks.len() > FEW_RANKS,
-        };
-        usually != self.toggled.contains(&fold)
+        }
+    }
+
+    /// What an unfolded lane can be folded into again: its rank's threads, else its rank.
+    pub fn folds_into(&self, scene: Scene<'_>, lane: usize) -> Option<Fold> {
+        let place = scene.graph.place_of(scene.lane(lane)?.rank)?;
+        let hosts = Some(Fold::Hosts(place)).filter(|_| !scene.is_stream(lane));
+        let mut folds = hosts.into_iter().chain([Fold::Rank(place)]);
+        folds.find(|&fold| Self::is_usually_folded(scene, fold) && !self.is_folded(scene, fold))
     }
 
     /// Whether a lane has rows of its own.
@@ -198,6 +226,12 @@ impl Timeline {
             }
             None => self.marks.push(at),
         }
+    }
+
+    /// Lets go of the chosen event and of marks without a name.
+    pub fn leave_choices(&mut self) {
+        self.marks.retain(|mark| self.mark_names.contains_key(mark));
+        (self.selected, self.is_at_idle) = (None, false);
     }
 
     /// Marks the instant of the cursor under a name.

@@ -261,6 +261,7 @@ fn options_columns() -> Vec<Column> {
         column("per sample", 10, true, 0),
         column("", BAR, false, 100),
         column("memory", 11, true, 90),
+        column("assumed", 7, true, 110),
         column("not modelled", 12, true, 80),
         column("within", 23, true, 130),
     ]
@@ -312,11 +313,12 @@ fn option_row(option: &AdvisedOption, others: &[&AdvisedOption]) -> TableRow {
     let left = if option.unmodelled_share >= NOTABLE { left.to_string() } else { String::new() };
     TableRow {
         values: vec![
-            name(format!("{}{}", option.described(others, " + "), assumed(option)), Role::Strong),
+            name(option.described(others, " + "), Role::Strong),
             value(option.steady_ns.to_string(), Role::Text),
             value(format!("−{:.1} %", 100.0 * option.gain), Role::Good),
             value(time_bar(1.0 - option.gain, option.steady_ns, band), Role::Good),
             value(option.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()), Role::Text),
+            value(assumed(option), Role::Warn),
             value(left, Role::Warn),
             value(format!("{} to {}", band.low_ns, band.high_ns), Role::Dim),
         ],
@@ -326,7 +328,7 @@ fn option_row(option: &AdvisedOption, others: &[&AdvisedOption]) -> TableRow {
 
 /// The largest share of a step's change that is judgement.
 fn assumed(option: &AdvisedOption) -> String {
-    if option.assumed_share > 0.0 { format!(" ({:.0} % assumed)", 100.0 * option.assumed_share) } else { String::new() }
+    if option.assumed_share > 0.0 { format!("{:.0} %", 100.0 * option.assumed_share) } else { String::new() }
 }
 
 fn sensitivity(advice: &Advice, is_stale: bool) -> Table<'_> {

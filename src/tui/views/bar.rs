@@ -126,13 +126,14 @@ fn bar(app: &App, width: u16) -> Bar {
         let views = views(names).map(|(line, label, is_current)| spot(line, label, is_current));
         views.chain(keys.iter().map(|&(line, label)| spot(line, label, false))).collect()
     };
-    let variants = [KEYS.len(), 4, 2, 1].map(|keys| (Names::Whole, &KEYS[..keys], 2));
+    let wide = [KEYS.len(), 4, 2].map(|keys| (Names::Whole, &KEYS[..keys], 2));
+    let variants = wide.into_iter().chain([2, 1].map(|between| (Names::Whole, &KEYS[..1], between)));
     let briefer =
         [Names::Brief, Names::Numbered].map(|names| [(names, &KEYS[..1], 1), (names, &[("help", "")][..], 1)]);
     let briefer = briefer.into_iter().flatten();
     let bare = [4, 2, 1, 0].map(|keys| (Names::None, &KEYS[..keys], 2));
     let mut last = Vec::new();
-    for (names, keys, between) in variants.into_iter().chain(briefer).chain(bare) {
+    for (names, keys, between) in variants.chain(briefer).chain(bare) {
         let spots = build(names, keys);
         if spots.iter().map(|spot| spot.width() + between).sum::<u16>() <= width {
             return Bar { spots, between };

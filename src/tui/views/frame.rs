@@ -64,6 +64,9 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     if regions.is_bare {
         if app.shows(&WhatIf) {
             app.view.render(app, work, &mut part(canvas, regions.view));
+            let keys = app.view.keys(work);
+            let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (*key, what.as_str())).collect();
+            pane::hints(&keys, 1, &mut part(canvas, regions.bar));
         } else {
             bare(app, regions, canvas);
         }

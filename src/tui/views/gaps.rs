@@ -237,11 +237,11 @@ fn nothing() -> TableRow {
 }
 
 fn row(work: &Workspace, group: &GapGroup, nesting: Option<Nesting>, (whole, most): (DurNs, i64)) -> TableRow {
-    let graph = work.listing.view_model.graph(&work.loaded);
     let gap = longest(work, group);
     let one = gap.filter(|_| group.gaps.len() == 1);
     let at = one.map_or(String::new(), |gap| signed(work.scene().simulated_at(gap.start)).replace('+', ""));
-    let next = one.and_then(|gap| gap.next).map_or("", |node| short_name(graph.names.get(graph.tasks[node].name)));
+    let next = one.and_then(|gap| gap.next);
+    let next = next.map_or(String::new(), |node| work.scene().caption(super::item_of(work, node)));
     let (by, gains) = match closing(work, group).into_iter().next() {
         Some((line, gain)) => (line, format!("−{gain}")),
         None => (String::new(), if group.gaps.is_empty() { String::new() } else { "–".to_owned() }),

@@ -342,7 +342,7 @@ fn memory(work: &Workspace, how: Memory) -> Pieces {
     let before = before.map_or(String::new(), |before| format!("{} ▶ ", alike(before, needed)));
     let of = least.map_or(String::new(), |memory| format!(" / {}", round(memory)));
     let needed = least.map_or(needed.to_string(), |memory| alike(needed, memory));
-    vec![("memory ".to_owned(), Role::Dim), (format!("{before}{about}{needed}{of}{too_much}"), role)]
+    vec![("memory ".to_owned(), Role::Dim), (format!("{about}{before}{needed}{of}{too_much}"), role)]
 }
 
 /// `bytes` without its unit, where `beside` is in the same.

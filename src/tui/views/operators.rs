@@ -109,7 +109,7 @@ fn rows(work: &Workspace) -> Table<'_> {
         summary: summary(work, measured, simulated, is_edited),
         columns: columns(work, is_edited, has_waits),
         count: listing.groups.count(),
-        row: Box::new(move |index| row(work, index, if is_edited { simulated } else { measured })),
+        row: Box::new(move |index| row(work, index)),
     }
 }
 
@@ -149,12 +149,12 @@ fn summary(work: &Workspace, measured: DurNs, simulated: DurNs, is_edited: bool)
     pieces
 }
 
-fn row(work: &Workspace, index: usize, total: DurNs) -> TableRow {
+fn row(work: &Workspace, index: usize) -> TableRow {
     let Some(group) = work.listing.groups.get(index) else {
         return TableRow { values: Vec::new(), open: Open::Nothing };
     };
     let now = if work.is_edited() { group.simulated } else { group.measured };
-    let share = now.0 as f64 / total.0.max(1) as f64;
+    let share = now.0 as f64 / work.whole().0 as f64;
     let change = group.simulated - group.measured;
     let (source, source_role) = source(group.provenance);
     let has_device = group.count > 0;

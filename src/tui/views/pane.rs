@@ -16,14 +16,21 @@ const TWO_COLUMNS: u16 = 100;
 
 /// The title in the rule above the pane: the name of what is selected.
 pub fn title(app: &App, work: &Workspace, rule: &mut Canvas<'_>) {
-    let Some(name) = app.view.title(work) else { return };
-    let room = rule.width().saturating_sub(6) as usize;
-    let end = rule.text(2, 0, &format!(" {} ", cut(&name, room)), Role::Strong);
+    let Some(name) = shown_title(app, work, rule.width()) else { return };
+    let end = rule.text(2, 0, &format!(" {name} "), Role::Strong);
     let left = room_beside(app, end, rule.width());
     app.view.beside_title(work, &mut rule.part(end + 2, 0, left, 1));
 }
 
-/// Columns between the end of the title and the last message.
+/// The title as far as there is room for it beside the last message.
+fn shown_title(app: &App, work: &Workspace, width: u16) -> Option<String> {
+    const LEAST: u16 = 12;
+    let name = app.view.title(work)?;
+    let room = room_beside(app, 2, width).max(LEAST).min(width.saturating_sub(6));
+    Some(cut(&name, room as usize).into_owned())
+}
+
+/// Columns between `end` and the last message.
 fn room_beside(app: &App, end: u16, width: u16) -> u16 {
     let message = app.status.as_ref().map_or(0, |message| message.text.width() as u16 + 6);
     width.saturating_sub(end + 4).saturating_sub(message)
@@ -31,8 +38,7 @@ fn room_beside(app: &App, end: u16, width: u16) -> u16 {
 
 /// The part of the rule at `area` that is right of the title.
 pub fn beside_title(app: &App, work: &Workspace, area: Rect) -> Option<Rect> {
-    let name = app.view.title(work)?;
-    let end = 4 + cut(&name, area.width.saturating_sub(6) as usize).width() as u16;
+    let end = 4 + shown_title(app, work, area.width)?.width() as u16;
     Some(Rect { x: area.x + end + 2, width: room_beside(app, end, area.width), ..area })
 }
 

@@ -160,12 +160,12 @@ fn groups(work: &Workspace) -> Table<'_> {
     let before: DurNs = outer().map(|group| group.before).sum();
     let after: DurNs = outer().map(|group| group.after).sum();
     let longest = outer().map(|group| group.before.max(group.after).0).max().unwrap_or(1).max(1);
-    let is_edited = work.is_edited();
+    let whole = iteration(work);
     Table {
         summary: summary(work, (before, after)),
-        columns: columns(work, is_edited),
+        columns: columns(work, work.is_edited()),
         count: rows.count(),
-        row: Box::new(move |index| group_row(work, index, (if is_edited { after } else { before }, longest))),
+        row: Box::new(move |index| group_row(work, index, (whole, longest))),
     }
 }
 
@@ -228,10 +228,17 @@ fn group_row(work: &Workspace, index: usize, (total, longest): (DurNs, i64)) -> 
     }
 }
 
+/// What shares are of: the iteration that is shown.
+fn iteration(work: &Workspace) -> DurNs {
+    let (before, after) = work.iteration_figures();
+    if work.is_edited() { after } else { before }
+}
+
 /// The path in order of time.
 fn chain(work: &Workspace, width: u16) -> Table<'_> {
     let runs: &[Run] = &work.listing.runs;
-    let total = runs.iter().map(|run| run.segment.duration).sum::<DurNs>().max(DurNs(1));
+    let total = runs.iter().map(|run| run.segment.duration).sum::<DurNs>();
+    let whole = iteration(work);
     let longest = runs.iter().map(|run| run.segment.duration.0).max().unwrap_or(1).max(1);
     let column = |title, width, is_number, from_width| Column { title, width, is_number, from_width };
     Table {
@@ -246,7 +253,7 @@ fn chain(work: &Workspace, width: u16) -> Table<'_> {
             column("what", 0, false, 0),
         ],
         count: runs.len(),
-        row: Box::new(move |index| row(work, &runs[index], total, longest)),
+        row: Box::new(move |index| row(work, &runs[index], whole, longest)),
     }
 }
 
@@ -257,7 +264,7 @@ fn chain_summary(work: &Workspace, total: DurNs, width: u16) -> Vec<(String, Rol
     pieces.extend(super::narrowed(work));
     let room = width.saturating_sub(2) as usize;
     for group in work.listing.path.all.iter().filter(|group| group.depth == 0).take(MOST_NAMED) {
-        let piece = format!(" · {} {}", group.label, percent(now(group), total));
+        let piece = format!(" · {} {}", group.label, percent(now(group), iteration(work)));
         if pieces.iter().map(|(text, _)| text.width()).sum::<usize>() + piece.width() <= room {
             pieces.push((piece, Role::Text));
         }
@@ -281,9 +288,13 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
     let segment = run.segment;
     let graph = work.listing.view_model.graph(&work.loaded);
     let times = if run.count > 1 { format!(" ×{}", run.count) } else { String::new() };
-    let name = name_of(work, run);
     let is_wait = matches!(segment.kind, SegmentKind::Wait(_));
     let is_device = graph.tasks[segment.node].kind.is_device();
+    let name = if is_device {
+        work.scene().caption(super::item_of(work, segment.node))
+    } else {
+        kernel_name(&name_of(work, run)).into_owned()
+    };
     TableRow {
         values: vec![
             value(work.scene().simulated_at(segment.start).to_string(), Role::Dim),
@@ -292,7 +303,7 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
             value(bar(segment.duration.0 as f64 / longest as f64), Role::Chart),
             value(explained(segment.kind.name()), if is_device && !is_wait { Role::Text } else { Role::Dim }),
             value(work.scene().lane_label(segment.lane.0 as usize), Role::Dim),
-            table::name(format!("{}{times}", kernel_name(&name)), Role::Text),
+            table::name(format!("{name}{times}"), Role::Text),
         ],
         open: item(work, segment.node).map_or(Open::Nothing, Open::Item),
     }

@@ -32,8 +32,8 @@ const OPENER: Command = Command {
 };
 
 /// What the words in the table mean.
-const LATE: &str = "late by: after the one before it; costs: what the iteration is shorter by where the rank does what the median \
-                    rank does, ! from 2 % on";
+const LATE: &str =
+    "late by: after the one before it; costs: what doing as the median rank takes off the iteration, ! from 2 %";
 
 /// The view.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ fn ranks(work: &Workspace, canvas: &mut Canvas<'_>) {
     let (all, room) = (&found.ranks, canvas.height().saturating_sub(1) as usize);
     let order = if all.len() > room { RankOrder::Costs } else { RankOrder::Rank };
     let shown = order.sorted(found).into_iter().take(room);
-    let of_all = if all.len() > room { format!("{room}/{}", all.len()) } else { "ranks".to_owned() };
+    let of_all = if all.len() > room { format!("{room} of {}", all.len()) } else { "ranks".to_owned() };
     canvas.text(1, 0, &of_all, Role::Dim);
     let columns = Columns::of(canvas.width());
     if columns.bar > 0 {
@@ -231,8 +231,7 @@ fn name(rank: u32, count: u32) -> String {
 
 fn because(why: &LateReason) -> String {
     let name = short_name(&why.name);
-    let name = if name.is_empty() { String::new() } else { format!("{name} ") };
-    format!("{} {name}{} more", super::path::explained(why.kind), why.more_ns)
+    format!("{} more: {} {name}", why.more_ns, super::path::explained(why.kind)).trim_end().to_owned()
 }
 
 /// The collectives, the costliest first.

@@ -71,12 +71,17 @@ impl View for Timeline {
     }
 
     fn keys(&self, work: &Workspace) -> Vec<(&'static str, String)> {
-        let keys = match (work.timeline.is_marking(), work.timeline.selected) {
-            (true, _) => &PENDING[..],
-            (_, Some(_)) => &CHOSEN[..],
-            (_, None) => &KEYS[..],
+        let (scene, timeline) = (work.scene(), &work.timeline);
+        let is_folded = !timeline.is_unfolded(scene, timeline.lane);
+        let (keys, enter) = match (timeline.is_marking(), timeline.selected) {
+            (true, _) => (&PENDING[..], None),
+            (_, Some(_)) if is_folded => (&CHOSEN[..], Some("unfold")),
+            (_, Some(item)) => (&CHOSEN[..], scene.partner(item).map(|_| "launch or kernel")),
+            (_, None) => (&KEYS[..], Some(if is_folded { "unfold" } else { "nearest" })),
         };
-        keys.iter().map(|&(key, what)| (key, what.to_owned())).collect()
+        let enter = enter.map(|what| ("enter", what.to_owned()));
+        let fold = timeline.folds_into(scene, timeline.lane).map(|_| ("z", "fold".to_owned()));
+        enter.into_iter().chain(fold).chain(keys.iter().map(|&(key, what)| (key, what.to_owned()))).collect()
     }
 
     fn title(&self, work: &Workspace) -> Option<String> {
@@ -193,19 +198,11 @@ fn cause_of_idle(work: &Workspace) -> Option<String> {
 }
 
 /// What keys do, while nothing is chosen.
-const KEYS: [(&str, &str); 7] = [
-    ("←↑↓→", "choose an event"),
-    ("w s", "zoom"),
-    ("a d", "pan"),
-    ("enter", "unfold"),
-    ("[ ]", "family"),
-    ("space", "mark"),
-    ("/", "find"),
-];
+const KEYS: [(&str, &str); 6] =
+    [("←↑↓→", "choose an event"), ("w s", "zoom"), ("a d", "pan"), ("[ ]", "family"), ("space", "mark"), ("/", "find")];
 
 /// What keys do to the chosen event.
-const CHOSEN: [(&str, &str); 8] = [
-    ("enter", "launch or kernel"),
+const CHOSEN: [(&str, &str); 7] = [
     ("E", "what it is"),
     ("f", "fit"),
     ("< >", "alike"),

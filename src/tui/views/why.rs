@@ -4,7 +4,7 @@ use crate::session::Summary;
 use crate::tui::app::App;
 use crate::tui::canvas::{Canvas, wrap};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Item, describe};
+use crate::tui::timeline::{Item, describe, model_name};
 use crate::tui::workspace::Workspace;
 use retime_core::cost::{ConvAlgorithm, Family, Prediction, Provenance, Shape, Work};
 use retime_core::device::DeviceProfile;
@@ -181,7 +181,9 @@ fn estimated(work: &Workspace, traced: &Work, device: &DeviceProfile, measured: 
     let beyond = if estimate.extrapolated { ", beyond what it was fitted on" } else { "" };
     format!(
         "{} says {} on {} for the traced shapes, mean error {error:.0} % on rows held out{beyond}{off}",
-        estimate.model, estimate.duration, device.id
+        model_name(estimate.model),
+        estimate.duration,
+        device.id
     )
 }
 
@@ -192,12 +194,12 @@ fn basis(prediction: Prediction) -> String {
         Provenance::Measured => format!("{taken} as traced: no step of the scenario changes it"),
         Provenance::Anchored => format!(
             "{taken} = traced time × what the {} model says after ÷ before, ±{error:.0} %: its error on one side cancels",
-            prediction.model
+            model_name(prediction.model)
         ),
         Provenance::Absolute if prediction.model.is_empty() => {
             format!("{taken} as the trace has it: a prediction itself")
         }
-        Provenance::Absolute => format!("{taken} by the {} model alone, ±{error:.0} %", prediction.model),
+        Provenance::Absolute => format!("{taken} by the {} model alone, ±{error:.0} %", model_name(prediction.model)),
         Provenance::Unmodelled => format!("{taken} as traced, though a step changes it: no model covers this work"),
     }
 }

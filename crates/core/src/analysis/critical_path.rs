@@ -128,11 +128,12 @@ pub struct Segment {
 /// The kinds of host time, and others whose names say little, in words.
 pub fn explained(kind: &'static str) -> &'static str {
     match kind {
-        "T1" => "T1 host between operators",
-        "T2" => "T2 host before launch",
-        "T3" => "T3 host after launch",
-        "T4" => "T4 runtime call",
-        "T5" => "T5 host inside operator",
+        "T1" => "between operators (T1)",
+        "T2" => "before the first launch (T2)",
+        "T3" => "after the last launch (T3)",
+        "T4" => "runtime call (T4)",
+        "T5" => "between launches (T5)",
+        "stream-gap" => "time between kernels",
         "rank-start" => "a later start of the rank's recording",
         "before-window" => "before what was recorded",
         other => other,

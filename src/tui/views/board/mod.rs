@@ -137,7 +137,7 @@ impl View for WhatIf {
 
     fn details(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         if let Some(row) = state(work).and_then(|board| board.row(work.table.cursor)) {
-            pane::flowing(&rows::remark(&row.trial), Role::Text, canvas);
+            pane::flowing(&rows::remark(&row.trial, rows::has_limit(work)), Role::Text, canvas);
         }
     }
 

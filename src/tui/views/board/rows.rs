@@ -72,6 +72,9 @@ fn summary(work: &Workspace, board: &BoardState) -> Vec<(String, Role)> {
     } else {
         pieces.push((format!(" · {} more being tried", board.waiting.len()), Role::Warn));
     }
+    if board.among != Among::Batches {
+        pieces.push((" · by what is gained at least".to_owned(), Role::Dim));
+    }
     if !work.loaded.replay.summary.replay_status.passes() {
         pieces.push((" · the replay does not pass: no difference can be relied on".to_owned(), Role::Bad));
     }
@@ -79,6 +82,11 @@ fn summary(work: &Workspace, board: &BoardState) -> Vec<(String, Role)> {
         pieces.push((format!(" · stacked: {}", board.stacked.join(" + ")), Role::Accent));
     }
     pieces
+}
+
+/// Whether it is known how much memory a device has.
+pub fn has_limit(work: &Workspace) -> bool {
+    work.outcome.resolved.devices.iter().any(|device| device.memory.0 > 0)
 }
 
 struct Rows<'a> {
@@ -89,10 +97,10 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// What stands before memory that does not fit the device, or of which that is not known.
     fn fitting(&self, fits: Option<bool>) -> &'static str {
-        let has_limit = self.work.outcome.resolved.devices.iter().any(|device| device.memory.0 > 0);
+        let has_limit = has_limit(self.work);
         match fits {
             Some(true) => "",
-            Some(false) => "! ",
+            Some(false) => "✗ ",
             None => {
                 if has_limit {
                     "? "
@@ -112,6 +120,10 @@ impl Rows<'_> {
         let shown = self.board.turned(&trial.line).map_or_else(|| self.label(&trial.line), |to| format!("{to} …"));
         let present = if self.work.is_present(self.board, &trial.line) { " ◂" } else { "" };
         let named = name(format!("{mark}{shown}{present}"), role(if is_stacked { Role::Accent } else { Role::Strong }));
+        if let Some(why) = trial.no_effect.as_ref().filter(|_| present.is_empty()) {
+            let text = format!("{}: {why}", named.text);
+            return TableRow { values: vec![value(text, Role::Faint)], open: Open::Nothing };
+        }
         let mut values = vec![named];
         if self.board.among == Among::Devices {
             values.extend(self.figures(&trial.line).map(|text| value(text, Role::Text)));
@@ -119,13 +131,6 @@ impl Rows<'_> {
                 let cost = self.cost(trial).map_or(String::new(), |cost| format!("{cost:.3}"));
                 values.push(value(cost, role(Role::Text)));
             }
-        }
-        if let Some(why) = &trial.no_effect {
-            let why = if present.is_empty() { why.clone() } else { String::new() };
-            values[0] = name(
-                format!("{}{}", values[0].text, if why.is_empty() { String::new() } else { format!(": {why}") }),
-                Role::Faint,
-            );
         }
         let change = trial.ratio - 1.0;
         let better = match change {
@@ -136,7 +141,9 @@ impl Rows<'_> {
         };
         let fits = trial.fits != Some(false);
         let memory = trial.memory_bytes.map_or(String::new(), |bytes| format!("{}{bytes}", self.fitting(trial.fits)));
-        let most = trial.most.map_or(String::new(), |(family, gain)| format!("{family} −{gain}"));
+        // Of a rank on average: the iteration is that of one, too.
+        let ranks = self.work.loaded.graph.rank_count().max(1) as i64;
+        let most = trial.most.map_or(String::new(), |(family, gain)| format!("{family} −{}", DurNs(gain.0 / ranks)));
         let left =
             if trial.unmodelled_share >= NOTABLE { Percent(trial.unmodelled_share).to_string() } else { String::new() };
         values.extend([
@@ -198,10 +205,12 @@ fn products(device: &DeviceProfile) -> String {
 }
 
 /// What a reader has to know of an edit, in a line.
-pub fn remark(trial: &Trial) -> String {
+pub fn remark(trial: &Trial, has_limit: bool) -> String {
     let band = format!("within {} to {}", trial.band.low_ns, trial.band.high_ns);
     let sure = format!("{} per sample at the far end of the band", signed_percent(trial.sure_ratio - 1.0));
     let mut said = vec![band, sure];
+    said.extend((trial.fits == Some(false)).then(|| "✗ does not fit the device's memory".to_owned()));
+    said.extend((trial.fits.is_none() && has_limit).then(|| "? not known whether its memory fits".to_owned()));
     said.extend(trial.remarks.iter().cloned());
     said.join(" · ")
 }

@@ -179,7 +179,7 @@ fn rows(work: &Workspace) -> Table<'_> {
             column("kernels", 7, true, 74 + after),
         ],
         count: work.listing.layers.count(),
-        row: Box::new(move |at| row(work, at, model.map_or(DurNs::ZERO, |model| model.after))),
+        row: Box::new(move |at| row(work, at)),
     }
 }
 
@@ -226,11 +226,11 @@ fn stages(work: &Workspace) -> Vec<String> {
     layers::stages(&shown_table(work).layers).into_iter().map(words).collect()
 }
 
-fn row(work: &Workspace, at: usize, total: DurNs) -> TableRow {
+fn row(work: &Workspace, at: usize) -> TableRow {
     let Some(group) = work.listing.layers.get(at) else {
         return TableRow { values: Vec::new(), open: Open::Nothing };
     };
-    let share = group.after.0 as f64 / total.0.max(1) as f64;
+    let share = group.after.0 as f64 / work.whole().0 as f64;
     let some = |is_known: bool, text: String| if is_known { text } else { "–".to_owned() };
     let shape = group.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×");
     let has_traffic = group.load.bytes > 0.0;

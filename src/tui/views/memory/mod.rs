@@ -10,7 +10,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::command::{Argument, Command, CommandResult, Pane};
 use crate::tui::table::{self, Column, Open, Table, TableRow, value};
 use crate::tui::theme::Role;
-use crate::tui::timeline::{Detail, Item};
+use crate::tui::timeline::{Detail, Item, short_name};
 use crate::tui::workspace::Workspace;
 use retime_core::memory::Holds;
 use retime_core::units::{Bytes, DurNs, Percent};
@@ -64,7 +64,7 @@ impl View for Memory {
     }
 
     fn title(&self, work: &Workspace) -> Option<String> {
-        chosen(work).map(|group| format!("{} · {}", group.label, group.holds.name()))
+        chosen(work).map(|group| format!("{} · {}", short_name(&group.label), group.holds.name()))
     }
 
     fn keys(&self, _work: &Workspace) -> Vec<(&'static str, String)> {
@@ -131,7 +131,7 @@ fn row(memory: &MemoryChange, group: &HeldGroup) -> TableRow {
     let share = group.after.0 as f64 / all.max(1) as f64;
     TableRow {
         values: vec![
-            table::name(group.label.trim_start_matches("aten::"), Role::Text),
+            table::name(short_name(&group.label), Role::Text),
             value(group.holds.name(), Role::Dim),
             value(group.before.to_string(), Role::Measured),
             value(group.after.to_string(), Role::Text),

@@ -149,6 +149,8 @@ struct Scene<'a> {
     moved_roofs: Roofs,
     precision: Precision,
     seconds: f64,
+    /// What shares are of.
+    whole: DurNs,
     chosen: usize,
     roof: Roof,
 }
@@ -180,6 +182,7 @@ impl<'a> Scene<'a> {
             moved_roofs: moved.roofs(precision),
             precision,
             seconds: points.iter().map(|point| point.load.seconds).sum(),
+            whole: work.whole(),
             chosen: work.table.cursor,
             roof: work.roofline.roof,
         })
@@ -189,8 +192,14 @@ impl<'a> Scene<'a> {
         self.origins.get(at).copied().flatten()
     }
 
+    /// Of the time of all points: how large it is drawn.
     fn share(&self, point: &Point) -> f64 {
         if self.seconds > 0.0 { point.load.seconds / self.seconds } else { 0.0 }
+    }
+
+    /// Of the iteration.
+    fn of_iteration(&self, point: &Point) -> f64 {
+        point.load.seconds * 1e9 / self.whole.0 as f64
     }
 }
 
@@ -331,7 +340,7 @@ fn rows(work: &Workspace, width: u16) -> Table<'_> {
 fn row(scene: &Scene<'_>, at: usize, traced: usize) -> TableRow {
     let point = &scene.points[at];
     let before = scene.origin(at).map(|origin| DurNs::from_secs_f64(origin.load.seconds).to_string());
-    let (share, moved) = (scene.share(point), point.under(&scene.moved));
+    let (share, moved) = (scene.of_iteration(point), point.under(&scene.moved));
     let least = point.least_seconds(&scene.moved);
     let is_known = point.bound != Limit::Unknown;
     let of_roof = point.share_of_roof(least).map_or("–".to_owned(), percent);
@@ -428,7 +437,7 @@ fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
         format!("{rate}, by {}", under.bound.name())
     };
     let mut details = vec![
-        detail("time", format!("{}, {}", DurNs::from_secs_f64(point.load.seconds), percent(scene.share(point)))),
+        detail("time", format!("{}, {}", DurNs::from_secs_f64(point.load.seconds), percent(scene.of_iteration(point)))),
         detail("work", format!("{}, {}", flop(point), traffic(point))),
         detail(
             "intensity",

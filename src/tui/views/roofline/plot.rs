@@ -120,6 +120,7 @@ pub(super) fn scales(axes: &Axes, canvas: &mut Canvas<'_>) {
         labels.right(0, 0, 0, &[(power_of_ten(decade), Role::Dim)]);
         canvas.text(inner.x - 1, y, "┤", Role::Border);
     }
+    canvas.text(axes.frame.x, bottom, "FLOP/s", Role::Dim);
     let unit = if axes.slope == Roof::Network { "FLOP/net B" } else { "FLOP/B" };
     let end = inner.x + inner.width;
     let from = end.saturating_sub(unit.len() as u16);

@@ -1,4 +1,4 @@
-//! The roofs of a plot: one per precision that the device computes with, as lines of dots, with their names.
+//! The roofs of a plot: one per precision in use, as lines of dots, with their names.
 
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
@@ -33,30 +33,20 @@ pub(super) struct Peak {
     pub rate: f64,
     /// What is computed at it.
     pub precisions: Vec<Precision>,
-    /// Whether any of the points is.
-    pub is_used: bool,
 }
 
-/// The peaks of `place`, the highest first. Vector units for 16 bits and whole numbers count where something uses them.
+/// The peaks of `place` that points are computed at, the highest first.
 pub(super) fn peaks(scene: &Scene<'_>, place: &Place<'_>) -> Vec<Peak> {
     let uses = |precision| {
         precision == scene.precision
             || scene.points.iter().any(|point| point.load.flop > 0.0 && point.computed_with() == precision)
     };
     let mut peaks: Vec<Peak> = Vec::new();
-    for precision in Precision::ALL {
-        let is_rare = matches!(precision, Precision::Fp16 | Precision::Int8Tensor);
-        let is_own = place.device.unit(precision) == Some(precision);
-        if !uses(precision) && (!is_own || is_rare) {
-            continue;
-        }
+    for precision in Precision::ALL.into_iter().filter(|&precision| uses(precision)) {
         let rate = place.roofs(precision).peak.0;
         match peaks.iter_mut().find(|peak| (peak.rate / rate - 1.0).abs() < 1e-3) {
-            Some(peak) => {
-                peak.precisions.push(precision);
-                peak.is_used |= uses(precision);
-            }
-            None => peaks.push(Peak { rate, precisions: vec![precision], is_used: uses(precision) }),
+            Some(peak) => peak.precisions.push(precision),
+            None => peaks.push(Peak { rate, precisions: vec![precision] }),
         }
     }
     peaks.retain(|peak| peak.rate > 0.0);
@@ -64,7 +54,7 @@ pub(super) fn peaks(scene: &Scene<'_>, place: &Place<'_>) -> Vec<Peak> {
     peaks
 }
 
-/// Draws the roofs: those in use in front, then, where roofs are moved, where they are moved to.
+/// Draws the roofs, the highest in front, then, where roofs are moved, where they are moved to.
 pub(super) fn render(scene: &Scene<'_>, axes: &Axes, is_moved: bool, inner: &mut Canvas<'_>) {
     let style = |role: Role, inner: &Canvas<'_>| inner.theme().style(role);
     if let Some(old) = scene.old_device {
@@ -76,28 +66,23 @@ pub(super) fn render(scene: &Scene<'_>, axes: &Axes, is_moved: bool, inner: &mut
         roofs.peak.0 = peak.rate;
         roofs
     };
-    for peak in own.iter().filter(|peak| !peak.is_used) {
-        dots(axes, &at(&scene.roofs, peak), style(Role::Faint, inner), inner);
-    }
     let own_role = if is_moved { Role::Faint } else { Role::Chart };
-    for peak in own.iter().rev().filter(|peak| peak.is_used) {
+    for peak in own.iter().rev() {
         dots(axes, &at(&scene.roofs, peak), style(own_role, inner), inner);
     }
-    for peak in peaks(scene, &scene.moved).iter().filter(|peak| is_moved && peak.is_used) {
+    for peak in peaks(scene, &scene.moved).iter().filter(|_| is_moved) {
         dots(axes, &at(&scene.moved_roofs, peak), style(Role::Accent, inner), inner);
     }
 }
 
-/// The names of the roofs where nothing else lies: each peak on its roof, as far right as there is room, those in use first; the
-/// bandwidth left of its slope.
+/// The names of the roofs where nothing else lies: each peak on its roof, as far right as there is room; the bandwidth left of
+/// its slope.
 pub(super) fn names(scene: &Scene<'_>, axes: &Axes, cells: &[(u16, u16)], inner: &mut Canvas<'_>) {
     let chosen = |roof: Roof, otherwise: Role| if scene.roof == roof { Role::Accent } else { otherwise };
-    let mut peaks = peaks(scene, &scene.moved);
-    peaks.sort_by_key(|peak| !peak.is_used);
-    for peak in &peaks {
+    for peak in &peaks(scene, &scene.moved) {
         let names: Vec<&str> = peak.precisions.iter().map(|&precision| name(precision)).collect();
         let text = format!("{} {}", rate(peak.rate), names.join(", "));
-        let role = if peak.is_used { chosen(Roof::Peak, Role::Text) } else { Role::Dim };
+        let role = chosen(Roof::Peak, Role::Text);
         let roofs = Roofs { peak: FlopPerSec(peak.rate), ..scene.moved_roofs };
         name_peak(axes, &roofs, (&text, inner.theme().style(role)), cells, inner);
     }

@@ -9,7 +9,7 @@ use crate::graph::{
 use crate::intern::NameId;
 use crate::units::DurNs;
 
-use crate::analysis::critical_path::{Segment, SegmentKind, part_name};
+use crate::analysis::critical_path::{Segment, SegmentKind, explained, part_name};
 
 /// Why a stream was idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +105,10 @@ impl Cause {
             name => shorten(name).to_owned(),
         };
         match self {
-            Self::LaunchBound { part: "T1", name } => format!("launch-bound: T1 before {}", named(name)),
-            Self::LaunchBound { part, name } => format!("launch-bound: {part} of {}", named(name)),
+            Self::LaunchBound { part: "T1", name } => {
+                format!("launch-bound: {} before {}", explained("T1"), named(name))
+            }
+            Self::LaunchBound { part, name } => format!("launch-bound: {} of {}", explained(part), named(name)),
             Self::Sync { call } => format!("the host had waited in {}", named(call)),
             Self::Collective { name, late: Some(rank) } => {
                 format!("waits for {}, rank {} arrives last", named(name), rank.0)

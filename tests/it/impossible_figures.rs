@@ -5,7 +5,7 @@ use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::{self, Grouping, Level, Predictor};
 use retime_core::analysis::roofline::{Place, points};
 use retime_core::engine::{Loaded, Outcome};
-use retime_core::graph::BuildOptions;
+use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::{Scenario, parse_step};
 use retime_core::trace::OpenOptions;
 use retime_core::units::DurNs;
@@ -89,6 +89,32 @@ fn a_kernel_that_takes_less_than_its_device_needs_reaches_no_rate_and_it_is_said
     assert_eq!(named(&whole), (1, 0));
     // 2.7e8 FLOP in a nanosecond: 14 000 times what an A100 reaches.
     assert_eq!(named(&short), (0, 1));
+}
+
+#[test]
+fn kernels_of_one_stream_that_overlap_share_its_time_and_it_is_said() {
+    let engine = engine();
+    let whole = product(512);
+    let (before, kernel) = whole.split_once(r#"{"ph":"X","cat":"kernel""#).unwrap();
+    let kernel = format!(r#"{{"ph":"X","cat":"kernel"{}"#, kernel.split_once("}}").unwrap().0);
+    let again = kernel.replace(r#""ts":120"#, r#""ts":121"#);
+    let twice = format!("{before}{again}}}}},{}", &whole[before.len()..]);
+    let figures = |text: &str| {
+        let loaded = engine.load_bytes(text.as_bytes(), "product.json", &BuildOptions::default()).unwrap();
+        (loaded.notes.count("overlapping-kernels"), loaded.replay.summary.kernel_only_ns)
+    };
+    assert_eq!(figures(&whole), (0, DurNs(20_000)));
+    assert_eq!(figures(&twice), (1, DurNs(21_000)));
+}
+
+#[test]
+fn the_launch_of_an_added_kernel_is_a_prediction_with_an_error() {
+    let engine = engine();
+    let loaded = engine.load_bytes(product(512).as_bytes(), "product.json", &BuildOptions::default()).unwrap();
+    let outcome = evaluated(&engine, &loaded, &["insert kernel k 1us after kind=kernel"]);
+    let launch = outcome.resolved.added.iter().find(|added| added.kind == TaskKind::Runtime).unwrap();
+    assert_eq!(launch.prediction.duration, DurNs(5_000));
+    assert!((launch.prediction.error - 0.3).abs() < 1e-6, "{launch:?}");
 }
 
 #[test]

@@ -295,6 +295,7 @@ impl Engine {
         }
         let base = base.on_devices(&context.devices).with_table_facts(facts);
         refuted::tell(&base, &mut notes);
+        refuted::tell_overlaps(&graph, &mut notes);
         let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));
         let base = Arc::new(base.with_memory(memory));
         let untouched = Scenario::default();

@@ -32,7 +32,7 @@ impl WorkClasses {
         let mut longest = vec![DurNs::ZERO; self.classes.len()];
         for (task, &class) in graph.tasks.node_weights().zip(&self.of_node) {
             if let Some(longest) = longest.get_mut(class as usize) {
-                *longest = (*longest).max(task.duration);
+                *longest = (*longest).max(task.duration).max(task.measured);
             }
         }
         for (class, longest) in self.classes.iter_mut().zip(longest) {

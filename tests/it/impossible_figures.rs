@@ -104,7 +104,9 @@ fn kernels_of_one_stream_that_overlap_share_its_time_and_it_is_said() {
         (loaded.notes.count("overlapping-kernels"), loaded.replay.summary.kernel_only_ns)
     };
     assert_eq!(figures(&whole), (0, DurNs(20_000)));
-    assert_eq!(figures(&twice), (1, DurNs(21_000)));
+    let (notes, together) = figures(&twice);
+    assert_eq!(notes, 1);
+    assert!(together <= DurNs(21_000), "{together}: one behind the other they would take 40 µs");
 }
 
 #[test]

@@ -300,7 +300,7 @@ mod tests {
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         assert!(refusal(&socket, FORCE).contains("device or a pipe"));
-        let (pipe, _other_end) = std::io::pipe().unwrap();
+        let (pipe, _other_end) = io::pipe().unwrap();
         let open = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
         assert!(!Path::new(&open).exists() || refusal(Path::new(&open), FORCE).contains("device or a pipe"));
         let read_only = folder.path().join("kept");

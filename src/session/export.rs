@@ -100,6 +100,10 @@ pub fn export_to(
     for (file, bytes) in files.iter_mut().filter(|(file, _)| is_gzip(file)) {
         *bytes = gzip(bytes).map_err(|error| fail(file, error.to_string()))?;
     }
+    if is_folder && format == ExportFormat::Chrome && holds_traces(path, loaded) {
+        let reason = "holds the traces that this is made from, and with more in it would be no job any more; name another folder";
+        return Err(fail(path, reason.to_owned()));
+    }
     let is_new = is_folder && !path.exists();
     if is_new {
         fs::create_dir_all(path).map_err(|error| fail(path, error.to_string()))?;
@@ -112,6 +116,14 @@ pub fn export_to(
     }
     let size = files.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok((files.into_iter().map(|(file, _)| file).collect(), size))
+}
+
+/// Whether a trace of `loaded` is a file in `folder`.
+fn holds_traces(folder: &Path, loaded: &Loaded) -> bool {
+    let timed = loaded.job.ranks.iter().filter_map(|rank| rank.trace.as_ref().map(|trace| &trace.path));
+    let untimed = loaded.job.ranks.iter().filter_map(|rank| rank.execution_trace.as_ref().map(|trace| &trace.path));
+    let is_in = |file: &PathBuf| file.parent().is_some_and(|of| same_file::is_same_file(of, folder).unwrap_or(false));
+    timed.chain(untimed).any(is_in)
 }
 
 /// The bytes of a text that people may look at in a terminal: no control sequence is in it.

@@ -20,12 +20,27 @@ pub fn log_to(path: &Path) -> Result<(), SessionError> {
     if path.is_file() && !is_log(path) {
         return Err(fail("is there and no log of retime, and is not added to; name another file".to_owned()));
     }
+    // Opening one waits until somebody reads it; what was opened by others is in /dev, or in /proc.
+    if is_pipe(path) && !["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)) {
+        return Err(fail("is a pipe, and the log is written to a file: name one".to_owned()));
+    }
     let opened = OpenOptions::new().create(true).append(true).open(path);
     let file = opened.map_err(|error| fail(format!("cannot be written to: {error}")))?;
     let (began, file) = (Instant::now(), Mutex::new(file));
     log::listen(Box::new(move |level, text, took| line(&file, began.elapsed(), (level, text, took))));
     log::say(Level::Info, &format!("retime {}", env!("CARGO_PKG_VERSION")));
     Ok(())
+}
+
+#[cfg(unix)]
+fn is_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &Path) -> bool {
+    false
 }
 
 /// Whether the file at `path` is empty or begins as [`log_to`] begins a log.

@@ -1,6 +1,6 @@
 //! Writing files so that none is damaged: everything is written and flushed beside its place first, then put there.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(files: &[(P, C)], over: Overw
             }
             return Err(refused(path, &error));
         }
-        if place.permissions.is_none() {
+        if place.there.is_none() {
             written.push(place.path);
         }
     }
@@ -101,23 +101,30 @@ pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(files: &[(P, C)], over: Overw
 struct Place {
     /// Its path, links followed.
     path: PathBuf,
-    /// The permissions of the file that is there.
-    permissions: Option<Permissions>,
+    /// The file that is there.
+    there: Option<Metadata>,
 }
+
+/// Why what is no file is not written.
+const NO_FILE: &str = "is a device or a pipe, and only files are written";
 
 impl Place {
     fn of(asked: &Path, over: Overwrite<'_>) -> Result<Self, String> {
+        // Links of open files, /dev/stdout among them, lead to no path.
+        if fs::metadata(asked).is_ok_and(|there| !there.is_dir() && !there.is_file()) {
+            return Err(NO_FILE.to_owned());
+        }
         let path = followed(asked)?;
         let there = match fs::metadata(&path) {
             Ok(there) => there,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self { path, permissions: None }),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self { path, there: None }),
             Err(error) => return Err(format!("cannot write it: {error}")),
         };
         if there.is_dir() {
             return Err("is a folder; name a file in it".to_owned());
         }
         if !there.is_file() {
-            return Err("is a device or a pipe, and only files are written".to_owned());
+            return Err(NO_FILE.to_owned());
         }
         if was_read(&path) && !fs::read_to_string(&path).is_ok_and(|text| (over.renews)(&text)) {
             return Err(READ.to_owned());
@@ -128,7 +135,7 @@ impl Place {
         if there.permissions().readonly() {
             return Err("cannot be written: it is read-only".to_owned());
         }
-        Ok(Self { path, permissions: Some(there.permissions()) })
+        Ok(Self { path, there: Some(there) })
     }
 
     fn folder(&self) -> &Path {
@@ -147,16 +154,17 @@ impl Place {
         {
             use std::os::unix::fs::PermissionsExt;
             // The process's mask takes from it what new files shall not have.
-            builder.permissions(Permissions::from_mode(0o666));
+            builder.permissions(fs::Permissions::from_mode(0o666));
         }
         let mut file = builder.tempfile_in(self.folder())?;
         fault::point()?;
         file.write_all(contents)?;
         fault::point()?;
         file.as_file().sync_all()?;
-        if let Some(permissions) = &self.permissions {
+        if let Some(there) = &self.there {
             fault::point()?;
-            file.as_file().set_permissions(permissions.clone())?;
+            keep_owner(&file, there)?;
+            file.as_file().set_permissions(there.permissions())?;
         }
         Ok(file)
     }
@@ -175,6 +183,24 @@ impl Place {
         let _ = fs::File::open(self.folder()).and_then(|folder| folder.sync_all());
         Ok(())
     }
+}
+
+/// Gives `file`, which takes the place of another, that one's owner, and its group where the system lets us.
+#[cfg(unix)]
+fn keep_owner(file: &NamedTempFile, there: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let own = file.as_file().metadata()?;
+    let group = (own.gid() != there.gid()).then(|| fchown(file.as_file(), None, Some(there.gid())));
+    if own.uid() == there.uid() {
+        return Ok(());
+    }
+    let kept = fchown(file.as_file(), Some(there.uid()), None).and(group.unwrap_or(Ok(())));
+    kept.map_err(|error| io::Error::new(error.kind(), "it is another user's, and would become yours"))
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &NamedTempFile, _: &Metadata) -> io::Result<()> {
+    Ok(())
 }
 
 /// The file that `path` leads to over links; it need not be there.
@@ -274,6 +300,9 @@ mod tests {
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         assert!(refusal(&socket, FORCE).contains("device or a pipe"));
+        let (pipe, _other_end) = io::pipe().unwrap();
+        let open = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+        assert!(!Path::new(&open).exists() || refusal(Path::new(&open), FORCE).contains("device or a pipe"));
         let read_only = folder.path().join("kept");
         fs::write(&read_only, "old").unwrap();
         let mut permissions = fs::metadata(&read_only).unwrap().permissions();
@@ -290,7 +319,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real.json"), folder.path().join("link.json"));
         fs::write(&real, "old").unwrap();
-        fs::set_permissions(&real, Permissions::from_mode(0o640)).unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("real.json", &link).unwrap();
         write_new(&link, b"new", FORCE).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -304,6 +333,24 @@ mod tests {
         symlink("made.json", &dangling).unwrap();
         write_new(&dangling, b"new", KEEP).unwrap();
         assert_eq!(fs::read(folder.path().join("made.json")).unwrap(), b"new");
+    }
+
+    /// Only the system's administrator can write for another.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_owner_and_its_mode() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        fs::write(&path, "old").unwrap();
+        if chown(&path, Some(12_345), Some(12_346)).is_err() {
+            return;
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        write_new(&path, b"new", FORCE).unwrap();
+        let there = fs::metadata(&path).unwrap();
+        assert_eq!((there.uid(), there.gid(), there.mode() & 0o777), (12_345, 12_346, 0o640));
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[test]

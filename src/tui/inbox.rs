@@ -110,6 +110,8 @@ fn read() -> io::Result<Option<Event>> {
 fn event_of(input: Input) -> Option<Event> {
     Some(match input {
         Input::Key(key) => Event::Key(key),
+        // Counted from 1 and reported as 0: nowhere.
+        Input::Mouse(mouse) if mouse.column == u16::MAX || mouse.row == u16::MAX => return None,
         Input::Mouse(mouse) => Event::Mouse(mouse),
         Input::Paste(text) => Event::Paste(text),
         Input::Resize(width, height) => Event::Resize(Size { width, height }),

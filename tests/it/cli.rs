@@ -922,6 +922,9 @@ fn several_ranks_are_exported_as_a_job_that_replays_to_the_same_figures() {
             assert!((a / b - 1.0).abs() < 0.01, "{out} {field}: {a} {b}");
         }
     }
+    // More traces beside those of a job would make the folder hold two.
+    let into = format!("{}/", into.display());
+    assert!(failure(1, &["export", &into, "-o", &into, "--force"]).contains("holds the traces"));
 }
 
 #[test]

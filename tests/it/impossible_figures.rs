@@ -3,8 +3,9 @@
 use retime::session::{Engine, Sweep, SweepRun};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::{self, Grouping, Level, Predictor};
+use retime_core::analysis::roofline::{Place, points};
 use retime_core::engine::{Loaded, Outcome};
-use retime_core::graph::BuildOptions;
+use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::{Scenario, parse_step};
 use retime_core::trace::OpenOptions;
 use retime_core::units::DurNs;
@@ -63,13 +64,59 @@ fn sizes_that_no_machine_works_off_in_the_recorded_time_tell_nothing() {
         let rows = operators::rows(tasks, times, Some(predictor), Level::Kernel, Grouping::Name);
         (rows[0].predicted_ns.is_some(), rows[0].flop > 0.0)
     };
-    // 2^31 squared overflows whatever it is multiplied into; 2^16 takes an A100 half a second, where 20 µs were recorded.
-    for size in [1 << 31, 1 << 20, 1 << 16] {
+    // 2^31 squared overflows whatever it is multiplied into; 2^13 takes an A100 56 ms, where 20 µs were recorded.
+    for size in [1 << 31, 1 << 20, 1 << 16, 1 << 13] {
         for lines in [&[][..], &["mixed-precision bf16"]] {
             assert_eq!(told(size, lines), (false, false), "{size} {lines:?}");
         }
     }
     assert_eq!(told(512, &[]), (true, true));
+}
+
+#[test]
+fn a_kernel_that_takes_less_than_its_device_needs_reaches_no_rate_and_it_is_said() {
+    let engine = engine();
+    let named = |text: &str| {
+        let loaded = engine.load_bytes(text.as_bytes(), "product.json", &BuildOptions::default()).unwrap();
+        let notes = loaded.notes.count("impossible-rate");
+        let tasks = (&*loaded.graph, &loaded.base.kernel_work());
+        let place = Place { device: &loaded.context.devices[0].profile, factors: [1.0; 3] };
+        (points(tasks, Times::Measured, &place, Level::Kernel).len(), notes)
+    };
+    let whole = product(512);
+    let short = whole.replace(r#""ts":120,"dur":20"#, r#""ts":120,"dur":0.001"#);
+    assert_ne!(whole, short);
+    assert_eq!(named(&whole), (1, 0));
+    // 2.7e8 FLOP in a nanosecond: 14 000 times what an A100 reaches.
+    assert_eq!(named(&short), (0, 1));
+}
+
+#[test]
+fn kernels_of_one_stream_that_overlap_share_its_time_and_it_is_said() {
+    let engine = engine();
+    let whole = product(512);
+    let (before, kernel) = whole.split_once(r#"{"ph":"X","cat":"kernel""#).unwrap();
+    let kernel = format!(r#"{{"ph":"X","cat":"kernel"{}"#, kernel.split_once("}}").unwrap().0);
+    let again = kernel.replace(r#""ts":120"#, r#""ts":121"#);
+    let twice = format!("{before}{again}}}}},{}", &whole[before.len()..]);
+    let figures = |text: &str| {
+        let loaded = engine.load_bytes(text.as_bytes(), "product.json", &BuildOptions::default()).unwrap();
+        (loaded.notes.count("overlapping-kernels"), loaded.replay.summary.kernel_only_ns)
+    };
+    assert_eq!(figures(&whole), (0, DurNs(20_000)));
+    let (notes, together) = figures(&twice);
+    assert_eq!(notes, 1);
+    assert!(together <= DurNs(21_000), "{together}: one behind the other they would take 40 µs");
+}
+
+#[test]
+fn the_launch_of_an_added_kernel_is_a_prediction_with_an_error() {
+    let engine = engine();
+    let loaded = engine.load_bytes(product(512).as_bytes(), "product.json", &BuildOptions::default()).unwrap();
+    let outcome = evaluated(&engine, &loaded, &["insert kernel k 1us after kind=kernel"]);
+    let launch = outcome.resolved.added.iter().find(|added| added.kind == TaskKind::Runtime).unwrap();
+    assert_eq!(launch.prediction.duration, DurNs(5_000));
+    assert!((launch.prediction.error - 0.3).abs() < 1e-6, "{launch:?}");
 }
 
 #[test]

@@ -238,3 +238,25 @@ fn a_log_says_how_long_each_part_took() {
     let text = fs::read_to_string(&log).unwrap();
     assert!(!failed.status.success() && text.contains(" error   "), "{text}");
 }
+
+#[test]
+#[cfg(unix)]
+fn a_log_is_no_pipe_that_nobody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let trace = sample("mlp-b256-fp32-cpu.kineto.json.gz");
+    let output = retime(&["info", "--log", pipe.to_str().unwrap()], &trace);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("is a pipe"), "{said}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_edit_of_convolutions_asks_nothing_of_operators_that_launch_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let depth = 100_000;
+    let path = written(folder.path(), depth, |number| operator(1, 100 + number, 2 * (depth - number) + 1, number));
+    let output = within(4000, 20, &["simulate", "--step", "conv-algorithm best"], &path);
+    assert!(output.status.success(), "{:?}", output.status);
+}

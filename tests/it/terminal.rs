@@ -39,6 +39,15 @@ fn it_follows_the_size_of_the_terminal() {
 }
 
 #[test]
+fn a_mouse_report_of_no_cell_is_left_alone() {
+    let mut session = Session::open();
+    session.press("\x1b[<0;0;5M\x1b[<0;5;0M\x1b[M   ");
+    session.press("Q");
+    assert!(session.child.wait().unwrap().success());
+    session.assert_restored();
+}
+
+#[test]
 fn suspending_gives_the_terminal_back_and_continuing_takes_it_again() {
     let mut session = Session::open();
     session.press("\x1a");

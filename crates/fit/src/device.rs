@@ -122,7 +122,11 @@ pub fn calibrate_device(
     let whole = |error| (String::new(), error);
     let recorded = tables.device(target.device).map_err(whole)?;
     let known = target.inherits.unwrap_or(&recorded);
-    let base = catalog.find(known).map_err(|_| whole(FitError::UnknownDevice { device: known.to_owned() }))?;
+    let unknown = || match known {
+        "" => FitError::NoDevice,
+        _ => FitError::UnknownDevice { device: known.to_owned() },
+    };
+    let base = catalog.find(known).map_err(|_| whole(unknown()))?;
     let id = target.device.map_or_else(|| base.id.clone(), str::to_owned);
     let device = DeviceProfile { id: id.clone(), lineage: lineage(&id, base), ..DeviceProfile::clone(base) };
     let mut found = DeviceCalibration {
@@ -360,7 +364,11 @@ mod tests {
         let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
         let files = [("m.csv".to_owned(), table(9, 1.0))];
         let unknown = calibrate_device(&catalog, models.fits(), &files, Target::default()).unwrap_err().1;
-        assert!(unknown.to_string().contains("--inherits"), "{unknown}");
+        assert!(unknown.to_string().contains("`Card`") && unknown.to_string().contains("--inherits"), "{unknown}");
+        let files = [("m.csv".to_owned(), table(9, 1.0).replace("Card,", ","))];
+        let target = Target { device: Some("Mine"), is_quick: true, ..Target::default() };
+        let unnamed = calibrate_device(&catalog, models.fits(), &files, target).unwrap_err().1;
+        assert!(unnamed.to_string().contains("name no device"), "{unnamed}");
     }
 
     #[test]

@@ -146,6 +146,9 @@ pub enum FitError {
         /// As the files name them.
         devices: Vec<String>,
     },
+    /// Measurements that name no device, and nothing to inherit from.
+    #[error("the measurements name no device: name a known one like it with --inherits")]
+    NoDevice,
     /// A device that is in no catalog, and nothing to inherit from.
     #[error("the catalog has no `{device}`: name a device like it with --inherits")]
     UnknownDevice {

@@ -19,7 +19,7 @@ pub struct StreamShare {
     pub rank: Rank,
     /// Which stream.
     pub lane: LaneId,
-    /// Time by kernel family; kernels that overlap count each.
+    /// Time by kernel family; where tasks were recorded to overlap it is of the one that began first.
     pub by_family: BTreeMap<Family, DurNs>,
     /// Idle time by the name of its cause.
     pub idle: BTreeMap<&'static str, DurNs>,
@@ -49,7 +49,7 @@ pub struct RankShare {
     pub active: DurNs,
     /// `active` as a share of the iteration.
     pub busy: f64,
-    /// Largest over streams of the summed device time: an iteration in which nothing but kernels took time.
+    /// Largest over streams of the device time: an iteration in which nothing but kernels took time.
     pub kernel_only: DurNs,
     /// Communication while nothing else ran on the device.
     pub communication_exposed: DurNs,
@@ -165,7 +165,7 @@ fn rank_share(sources: &Sources<'_>, part: &RankPart, lanes: &[Vec<Interval>]) -
         rank: part.rank,
         active,
         busy: active.0 as f64 / length_of_period as f64,
-        kernel_only: streams().map(|tasks| tasks.iter().map(length).sum()).max().unwrap_or_default(),
+        kernel_only: streams().map(|tasks| union(tasks.iter())).max().unwrap_or_default(),
         communication_exposed: active - rest,
         communication_overlapped: communication + rest - active,
         period,
@@ -174,9 +174,14 @@ fn rank_share(sources: &Sources<'_>, part: &RankPart, lanes: &[Vec<Interval>]) -
 
 fn stream_share(graph: &ExecutionGraph, rank: Rank, lane: LaneId, tasks: &[Interval]) -> StreamShare {
     let mut by_family = BTreeMap::<Family, DurNs>::new();
-    for interval in tasks {
+    let mut in_order: Vec<&Interval> = tasks.iter().collect();
+    in_order.sort_by_key(|interval| interval.start);
+    let mut until = TimeNs(i64::MIN);
+    for interval in in_order {
         let task = &graph.tasks[NodeId::new(interval.key as usize)];
-        *by_family.entry(family_of_task(graph, task)).or_default() += length(interval);
+        let alone = interval.end.since(interval.start.max(until)).max(DurNs::ZERO);
+        *by_family.entry(family_of_task(graph, task)).or_default() += alone;
+        until = until.max(interval.end);
     }
     StreamShare { rank, lane, by_family, idle: BTreeMap::new(), busy: union(tasks.iter()) }
 }

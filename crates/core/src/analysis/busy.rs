@@ -19,7 +19,7 @@ pub struct Busy {
     pub period: DurNs,
     /// Time with at least one task on any stream of the rank.
     pub active: DurNs,
-    /// Largest sum of device time on one stream: what the iteration would take without host and waits.
+    /// Largest device time of one stream: what the iteration would take without host and waits.
     pub kernel_only: DurNs,
 }
 
@@ -43,9 +43,8 @@ pub fn window(part: &RankPart, timed: &TimedGraph, schedule: &Schedule) -> (Time
 pub fn busy(resolved: &Resolved, schedule: &Schedule) -> Vec<Busy> {
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
     let windows: Vec<(TimeNs, TimeNs)> = graph.ranks.iter().map(|part| window(part, timed, schedule)).collect();
-    let mut per_rank: Vec<Activity> = windows.iter().map(|_| Activity::default()).collect();
     let streams = ranks(resolved, |lane| matches!(lane.kind, LaneKind::Stream { .. }));
-    let mut per_lane = vec![DurNs::ZERO; streams.len()];
+    let mut per_lane: Vec<Vec<(TimeNs, TimeNs)>> = vec![Vec::new(); streams.len()];
     let traced = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device());
     let traced = traced.map(|node| (timed.task(node), graph.tasks[node].lane));
     let added = resolved.added.iter().filter(|added| added.kind.is_device()).map(|added| (added.task, added.lane));
@@ -54,13 +53,15 @@ pub fn busy(resolved: &Resolved, schedule: &Schedule) -> Vec<Busy> {
         let (begin, end) = windows[rank];
         let (from, to) = (schedule.start(timed, task).max(begin), schedule.end(task).min(end));
         if from < to {
-            per_rank[rank].intervals.push((from, to));
-            per_lane[lane.0 as usize] += to.since(from);
+            per_lane[lane.0 as usize].push((from, to));
         }
     }
-    for (rank, time) in streams.iter().zip(per_lane) {
+    let mut per_rank: Vec<Activity> = windows.iter().map(|_| Activity::default()).collect();
+    for (rank, mut intervals) in streams.iter().zip(per_lane) {
         if let Some(rank) = *rank {
-            per_rank[rank].kernel_only = per_rank[rank].kernel_only.max(time);
+            intervals.sort();
+            per_rank[rank].kernel_only = per_rank[rank].kernel_only.max(covered(&intervals));
+            per_rank[rank].intervals.append(&mut intervals);
         }
     }
     let summed = windows.into_par_iter().zip(per_rank);
@@ -103,7 +104,7 @@ fn ranks(resolved: &Resolved, wanted: fn(&Lane) -> bool) -> Vec<Option<usize>> {
 #[derive(Debug, Default)]
 struct Activity {
     intervals: Vec<(TimeNs, TimeNs)>,
-    /// Largest sum of one stream.
+    /// Largest time of one stream.
     kernel_only: DurNs,
 }
 
@@ -114,12 +115,17 @@ impl Activity {
 }
 
 /// Total time covered by at least one interval.
-pub(super) fn union(mut intervals: Vec<(TimeNs, TimeNs)>) -> DurNs {
+pub(crate) fn union(mut intervals: Vec<(TimeNs, TimeNs)>) -> DurNs {
     // Lane after lane they come in order, which this kind of sorting takes as it is.
     intervals.sort();
+    covered(&intervals)
+}
+
+/// As [`union`], of intervals in order.
+fn covered(intervals: &[(TimeNs, TimeNs)]) -> DurNs {
     let mut covered = DurNs::ZERO;
     let mut until = TimeNs(i64::MIN);
-    for (from, to) in intervals {
+    for &(from, to) in intervals {
         if to > until {
             covered += to.since(from.max(until));
             until = to;

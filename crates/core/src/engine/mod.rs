@@ -11,6 +11,7 @@ mod noise;
 mod outcome;
 mod reach;
 mod recorded;
+mod refuted;
 mod steady;
 mod summary;
 mod table_facts;
@@ -292,7 +293,9 @@ impl Engine {
         if let Some(taken) = context.taken_by_figures(&graph).filter(|_| self.device.is_none()) {
             notes.add(Severity::Warning, "device-by-figures", &taken, None, || taken.clone());
         }
-        let base = base.with_table_facts(facts);
+        let base = base.on_devices(&context.devices).with_table_facts(facts);
+        refuted::tell(&base, &mut notes);
+        refuted::tell_overlaps(&graph, &mut notes);
         let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));
         let base = Arc::new(base.with_memory(memory));
         let untouched = Scenario::default();

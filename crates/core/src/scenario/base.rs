@@ -7,10 +7,12 @@ use petgraph::visit::EdgeRef;
 
 use crate::cost::overhead::{OverheadSpans, ProfilerCost, statistics};
 use crate::cost::{Family, Overheads, Work};
+use crate::device::DeviceProfile;
 use crate::graph::{Copies, Dependency, ExecutionGraph, Lane, LaneId, NodeId, Phase, TimedGraph};
 use crate::units::DurNs;
 
 use super::batch::BatchPlan;
+use super::context::RankDevice;
 use super::inputs;
 use super::kernel_work::KernelWork;
 use super::roles::Roles;
@@ -30,6 +32,8 @@ pub struct Base {
     timed: Arc<TimedGraph>,
     moving: Vec<MovingEdge>,
     rank_of_lane: Vec<u32>,
+    /// On which it was traced, as far as the catalog knows them.
+    devices: Vec<Arc<DeviceProfile>>,
     /// As the trace tells.
     traced: Arc<WorkClasses>,
     /// With what the facts file tells of its tables, where it tells which rows are looked up.
@@ -84,6 +88,7 @@ impl Base {
             timed: Arc::new(timed),
             moving: moving.collect(),
             rank_of_lane,
+            devices: Vec::new(),
             traced: Arc::new(works),
             told: OnceLock::new(),
             host: OnceLock::new(),
@@ -102,6 +107,21 @@ impl Base {
             memory: Arc::default(),
             graph,
         }
+    }
+
+    /// As traced on `devices`: work that the known ones could not do in the time it took counts as not known.
+    #[must_use]
+    pub fn on_devices(mut self, devices: &[RankDevice]) -> Self {
+        self.devices = devices.iter().filter(|device| device.recognised).map(|device| device.profile.clone()).collect();
+        self.devices.sort_by(|a, b| a.id.cmp(&b.id));
+        self.devices.dedup_by(|a, b| a.id == b.id);
+        Arc::make_mut(&mut self.traced).refute(&self.graph, &self.devices);
+        self
+    }
+
+    /// Tasks whose recorded sizes no device works off in the time they took, see [`Self::on_devices`].
+    pub fn refuted(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.traced.refuted(&self.graph)
     }
 
     /// With what is known of its embedding tables beside the trace.
@@ -172,9 +192,9 @@ impl Base {
         self.roles.get_or_init(|| Roles::of(&self.graph))
     }
 
-    /// What another call like `call` takes over what that one took.
-    pub(super) fn typical_call(&self, call: NodeId) -> f64 {
-        self.typical_calls.get_or_init(|| TypicalCalls::of(&self.graph)).factor(&self.graph, call)
+    /// What another call like `call` takes over what that one took, and how far off that may be, relative.
+    pub(super) fn typical_call(&self, call: NodeId) -> (f64, f64) {
+        self.typical_calls.get_or_init(|| TypicalCalls::of(&self.graph)).again(&self.graph, call)
     }
 
     /// By operator how many tasks do its work, found when first asked for.
@@ -273,7 +293,9 @@ impl Base {
         }
         self.told.get_or_init(|| {
             let sharing = Sharing::of_graph(&self.graph).with_reuse(Tables::told_reuse(self));
-            Arc::new(WorkClasses::of_graph(&self.graph, sharing))
+            let mut works = WorkClasses::of_graph(&self.graph, sharing);
+            works.refute(&self.graph, &self.devices);
+            Arc::new(works)
         })
     }
 

@@ -20,6 +20,7 @@ mod memory;
 pub mod named;
 mod nearest;
 pub mod placements;
+mod refuted;
 pub mod resolve;
 pub mod roles;
 pub mod selector;

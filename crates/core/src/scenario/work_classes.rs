@@ -32,7 +32,7 @@ impl Class {
 }
 
 /// The classes of all tasks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct WorkClasses {
     pub(super) classes: Vec<Class>,
     pub(super) of_node: Vec<u32>,
@@ -82,7 +82,7 @@ impl Overrides {
 }
 
 /// How the tasks of a graph share the work of their operators.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sharing {
     /// By name: whether the work of an operator of that name depends on its forward operator.
     by_forward: Vec<bool>,
@@ -386,25 +386,6 @@ fn auxiliary(graph: &ExecutionGraph) -> Vec<bool> {
     auxiliary
 }
 
-/// Forgets the work of classes whose sizes no device could work off in the time that the longest of their tasks took: what was
-/// recorded is not what ran.
-fn forget_impossible(graph: &ExecutionGraph, of_node: &[u32], classes: &mut [Class]) {
-    /// How fine clocks are.
-    const TICK: DurNs = DurNs(1_000);
-    let mut longest = vec![DurNs::ZERO; classes.len()];
-    for (task, &class) in graph.tasks.node_weights().zip(of_node) {
-        if let Some(longest) = longest.get_mut(class as usize) {
-            *longest = (*longest).max(task.duration);
-        }
-    }
-    for (class, longest) in classes.iter_mut().zip(longest) {
-        // Times of tasks without one are still to be predicted.
-        if longest > DurNs::ZERO && class.work.as_ref().is_some_and(|work| !work.is_possible_within(longest + TICK)) {
-            (class.work, class.is_refuted) = (None, true);
-        }
-    }
-}
-
 /// Mean times of the tasks of each class.
 fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs> {
     let mut sums = vec![(0_i64, 0_i64); classes];
@@ -422,11 +403,12 @@ impl WorkClasses {
         let overrides = Overrides::default();
         let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
         let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
-        let mut classes = classifier.classes();
-        forget_impossible(graph, &of_node, &mut classes);
+        let classes = classifier.classes();
         debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
         let typical = typical(graph, &of_node, classes.len());
-        Self { classes, of_node, typical, sharing }
+        let mut works = Self { classes, of_node, typical, sharing };
+        works.refute(graph, &[]);
+        works
     }
 
     pub(super) fn class(&self, node: NodeId) -> Option<&Class> {

@@ -78,7 +78,7 @@ pub enum OpenError {
         expected: String,
     },
     /// More content than the stated limit.
-    #[error("{path}: unpacks to more than {limit}; raise the limit if this is meant, else the archive is a trap")]
+    #[error("{path}: unpacks to more than {limit}, as traps do; if that is meant, unpack it and open what was in it")]
     TooLarge {
         /// The file.
         path: PathBuf,

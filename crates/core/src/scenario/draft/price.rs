@@ -66,6 +66,13 @@ impl Price {
         }
     }
 
+    /// Takes `factor` of what it takes, off by `error` of that: another task like it was recorded, never this one.
+    pub(super) fn take_typical(&mut self, factor: f64, error: f32) {
+        let (duration, provenance) = (DurNs::ZERO, Provenance::Anchored);
+        let of = Prediction { duration, provenance, model: "calls of its name", error, extrapolated: false };
+        self.correction = Some(Correction { factor, of, is_measured: false });
+    }
+
     /// What the task takes.
     ///
     /// # Arguments

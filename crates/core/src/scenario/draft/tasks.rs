@@ -190,11 +190,13 @@ impl Draft<'_> {
         }))
     }
 
-    /// Adds a call like `call` next to it, which takes what such calls typically take where `call` took more.
+    /// Adds a call like `call` next to it, which takes what such calls typically take where `call` took more. That is a prediction: it
+    /// is as far off as such calls are apart.
     pub fn copy_call(&mut self, call: Node) -> Node {
         let again = self.copy(call, self.lane_of(call), self.beside(call));
-        if let Node::Traced(traced) = call {
-            self.stretch(again, self.base.typical_call(traced));
+        if let (Node::Traced(traced), Node::Added(AddedId(id))) = (call, again) {
+            let (factor, error) = self.base.typical_call(traced);
+            self.structure.added[id as usize].price.take_typical(factor, error as f32);
         }
         again
     }

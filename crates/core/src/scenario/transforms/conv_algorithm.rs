@@ -74,6 +74,9 @@ impl Transform for ConvolutionAlgorithm {
     }
 }
 
+/// Calls between a convolution and what computes it, at most.
+const DEEPEST: usize = 16;
+
 const DOES_NOT_APPLY: &str = "the algorithm needs a square filter, stride 1 and no groups: time kept";
 const SEVERAL_KERNELS: &str = "one kernel of an algorithm that has several: time kept";
 
@@ -205,14 +208,17 @@ impl ConvolutionAlgorithm {
         let chosen: Vec<Node> = self.selector.as_ref().map_or_else(everything, |selector| selector.select_all(draft));
         let (mut found, mut fixed) = (Vec::new(), Vec::new());
         for kernel in chosen {
+            let is_whole = match draft.work_of(kernel).map(|work| &work.shape) {
+                Some(Shape::Conv { .. }) => true,
+                Some(Shape::Gemm { .. }) => false,
+                _ => continue,
+            };
             let Some(operator) = draft.operator_of(kernel).and_then(|id| convolution_of(draft, id)) else { continue };
-            let name = draft.name_of(kernel);
-            match draft.work_of(kernel).map(|work| &work.shape) {
-                Some(Shape::Conv { .. }) => {
-                    found.push(Convolution { kernel, operator, recorded: ConvAlgorithm::of_kernel(name) });
-                }
-                Some(Shape::Gemm { .. }) => fixed.push(kernel),
-                _ => {}
+            if is_whole {
+                let recorded = ConvAlgorithm::of_kernel(draft.name_of(kernel));
+                found.push(Convolution { kernel, operator, recorded });
+            } else {
+                fixed.push(kernel);
             }
         }
         (found, fixed)
@@ -244,11 +250,11 @@ impl ConvolutionAlgorithm {
     }
 }
 
-/// The innermost forward convolution with recorded arguments that `id` is or is called by.
+/// The innermost forward convolution with recorded arguments that `id` is or is called by, over few calls as frameworks nest them.
 fn convolution_of(draft: &Draft<'_>, id: OperatorId) -> Option<OperatorId> {
     let graph = draft.graph();
     let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
-    std::iter::successors(Some(id), parent).find(|id| {
+    std::iter::successors(Some(id), parent).take(DEEPEST).find(|id| {
         let Some(operator) = graph.operators.get(id.0 as usize) else { return false };
         let family = operator_family(graph.names.get(operator.name));
         operator.phase == Phase::Forward && family == Some(Family::Conv) && draft.operands(*id).is_some()

@@ -1,0 +1,56 @@
+//! Says what was recorded of device work that cannot be: sizes that no device works off in the recorded time, and kernels of one
+//! stream at the same time.
+
+use crate::analysis::busy;
+use crate::diagnostic::{Diagnostics, Severity};
+use crate::graph::{ExecutionGraph, LaneKind};
+use crate::scenario::Base;
+use crate::units::{DurNs, TimeNs};
+
+/// Kernels of one stream overlap by less of their time where one begins before the last blocks of the one before it end.
+const MOST_OVERLAP: f64 = 0.05;
+
+/// Tells how many kernels and copies took too little time for their sizes, and which is the first.
+///
+/// # Complexity
+/// O(tasks).
+pub(super) fn tell(base: &Base, diagnostics: &mut Diagnostics) {
+    let graph = base.graph();
+    let mut refuted = base.refuted().filter(|&node| graph.tasks[node].kind.is_device());
+    let Some(first) = refuted.next() else { return };
+    let (task, count) = (&graph.tasks[first], 1 + refuted.count());
+    let (kernels, took) = if count == 1 { ("kernel or copy", "takes") } else { ("kernels and copies", "take") };
+    diagnostics.add(Severity::Warning, "impossible-rate", "", None, || {
+        format!(
+            "{count} {kernels} {took} less time than the device needs for the recorded sizes ({}: {}): what they compute counts as \
+             not known",
+            graph.names.get(task.name),
+            task.duration
+        )
+    });
+}
+
+/// Tells by how much kernels of one stream overlap, where that is more than a device lets them.
+///
+/// # Complexity
+/// O(tasks · log).
+pub(super) fn tell_overlaps(graph: &ExecutionGraph, diagnostics: &mut Diagnostics) {
+    let mut lanes: Vec<Vec<(TimeNs, TimeNs)>> = vec![Vec::new(); graph.lanes.len()];
+    for task in graph.tasks.node_weights().filter(|task| task.kind.is_device()) {
+        lanes[task.lane.0 as usize].push((task.measured_start, task.measured_end()));
+    }
+    let streams = graph.lanes.iter().zip(lanes).filter(|(lane, _)| matches!(lane.kind, LaneKind::Stream { .. }));
+    for (lane, spans) in streams {
+        let whole: DurNs = spans.iter().map(|(from, to)| to.since(*from)).sum();
+        let overlap = whole - busy::union(spans);
+        if overlap.0 as f64 > MOST_OVERLAP * whole.0 as f64 {
+            diagnostics.add(Severity::Warning, "overlapping-kernels", "", None, || {
+                format!(
+                    "kernels of one stream of rank {} overlap by {overlap} of {whole}: a device runs them one after another, so times \
+                     of kernels add up to more than there is",
+                    lane.rank.0
+                )
+            });
+        }
+    }
+}

@@ -69,4 +69,4 @@ pub use sweep::{
     path_changes, place, put_value, slices, still_gains,
 };
 pub use sweep_run::SweepRun;
-pub use writing::{Overwrite, append, write_files, write_new};
+pub use writing::{Overwrite, append, begin_recording, write_files, write_new};

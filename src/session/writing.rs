@@ -1,7 +1,7 @@
 //! Writing files so that none is damaged: everything is written and flushed beside its place first, then put there.
 
 use std::fs::{self, Metadata};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use retime_core::reads;
@@ -35,14 +35,31 @@ impl Overwrite<'_> {
     }
 }
 
-/// Adds a line to a file that is there.
+/// The first line of a script that is recorded.
+const RECORDED: &str = "# Recorded by retime; play it with :source, or `retime run`.";
+
+/// Begins a script that is recorded, in a file that is not there yet.
 ///
 /// # Errors
-/// The file was read, or the system refuses.
+/// As [`write_files`].
+pub fn begin_recording(path: &Path) -> Result<(), SessionError> {
+    write_new(path, format!("{RECORDED}\n").as_bytes(), Overwrite::forced(false))
+}
+
+/// Adds a line to a script that is recorded.
+///
+/// # Errors
+/// The file was read, is no recorded script, or the system refuses.
 pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
     let add = || {
         if was_read(path) {
             return Err(READ.to_owned());
+        }
+        let mut first = String::new();
+        let there = fs::File::open(path).map_err(|error| error.to_string())?;
+        let _ = io::BufReader::new(there.take(RECORDED.len() as u64 + 1)).read_line(&mut first);
+        if first.trim_end() != RECORDED {
+            return Err("it is no recorded script any more".to_owned());
         }
         let file = fs::OpenOptions::new().append(true).open(path);
         file.and_then(|mut file| writeln!(file, "{line}")).map_err(|error| error.to_string())

@@ -113,6 +113,13 @@ fn replied(app: &mut App, reply: Reply) -> command::CommandResult {
             app.busy = app.busy.saturating_sub(1);
             text.and_then(|text| command::take(app, &file, &text, reading)).map_err(|error| failed(app, error))
         }
+        Reply::Recording(begun) => {
+            app.busy = app.busy.saturating_sub(1);
+            let path = begun.map_err(|error| failed(app, error))?;
+            app.say(Message::note(format!("recording to {}; :record stops", path.display())));
+            app.recording = Some(path);
+            Ok(Vec::new())
+        }
         Reply::Written(result, saved) => {
             app.busy = app.busy.saturating_sub(1);
             result.map_err(|error| failed(app, error)).map(|said| written(app, said, saved))

@@ -104,8 +104,12 @@ impl<'a> Row<'a> {
     /// # Errors
     /// Not a finite number above 0.
     pub fn positive(&self, column: &'static str) -> Result<f64, FitError> {
-        let bad = || FitError::BadNumber { line: self.line, column, value: self.text(column).to_owned() };
-        self.number(column).ok().filter(|value| *value > 0.0).ok_or_else(bad)
+        self.number(column).ok().filter(|value| *value > 0.0).ok_or_else(|| self.bad(column))
+    }
+
+    /// That the value in column `column` cannot be.
+    pub fn bad(&self, column: &'static str) -> FitError {
+        FitError::BadNumber { line: self.line, column, value: self.text(column).to_owned() }
     }
 
     /// The whole number in column `column`, or `default` when it is empty.

@@ -265,11 +265,8 @@ fn record(app: &mut App, path: &str) -> CommandResult {
         return Ok(Vec::new());
     }
     let path = named(path)?;
-    app.say(Message::note(format!("recording to {}; :record stops", path.display())));
-    app.recording = Some(path.clone());
-    let text = "# Recorded by retime; play it with :source, or `retime run`.\n".to_owned();
     app.busy += 1;
-    Ok(vec![Effect::Ask(Request::Write { path, text, force: false, saves: None })])
+    Ok(vec![Effect::Ask(Request::Record(path))])
 }
 
 fn expect(app: &mut App, text: &str) -> CommandResult {

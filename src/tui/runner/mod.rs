@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::session::{
-    Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, export_to, read_text, write_new,
+    Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, begin_recording, export_to,
+    read_text, write_new,
 };
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::SavedScenario;
@@ -133,7 +134,9 @@ impl Runner {
                     trace.0.queue.stop(&analysis);
                 }
             }
-            (request @ (Request::Write { .. } | Request::Append { .. }), _) => self.host.serve(request),
+            (request @ (Request::Write { .. } | Request::Append { .. } | Request::Record(_)), _) => {
+                self.host.serve(request)
+            }
             (request, Served::InTurn(waiting)) => waiting.push_back(request),
             (request, Served::OnThreads) => {
                 let host = self.host.clone();
@@ -197,6 +200,10 @@ impl Host {
                 let is_earlier = |there: &str| saves.is_some() && SavedScenario::from_toml(there).is_ok();
                 let over = Overwrite { force, renews: &is_earlier };
                 Reply::Written(written(&path, write_new(&path, text.as_bytes(), over)), saves)
+            }
+            Request::Record(path) => {
+                let begun = begin_recording(&path).map_err(|error| error.to_string());
+                Reply::Recording(begun.map(|()| path))
             }
             Request::Append { path, line } => Reply::Written(Err(append(&path, &line).err()?.to_string()), None),
             Request::Export { loaded, outcome, sources, format, path, force } => {

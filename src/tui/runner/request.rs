@@ -164,6 +164,8 @@ pub enum Request {
         /// The steps that are in it, where it is a scenario file.
         saves: Option<SavedSteps>,
     },
+    /// Begin a script that is recorded, in a new file.
+    Record(PathBuf),
     /// Add a line to a recorded script.
     Append {
         /// The script.
@@ -269,6 +271,8 @@ pub enum Reply {
         /// What it was read for.
         reading: Reading,
     },
+    /// A script that is recorded was begun.
+    Recording(Result<PathBuf, String>),
     /// A file was written: what to say about it, and the steps that are in it.
     Written(Result<String, String>, Option<SavedSteps>),
 }

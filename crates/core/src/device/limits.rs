@@ -31,7 +31,7 @@ pub(super) fn range(figure: Figure) -> RangeInclusive<f64> {
         Figure::L2Mib => 0.0..=1e9,
         Figure::MemoryGib => 1e-6..=1e9,
         Figure::L2GbS | Figure::DramGbS | Figure::DramMeasuredGbS | Figure::HostLinkGbS => GB_S,
-        Figure::PeerLinkGbS => 0.0..=*GB_S.end(),
+        Figure::PeerLinkGbS => GB_S,
         Figure::LaunchLatencyUs | Figure::KernelStartUs => TIME_US,
         Figure::ProductShare => 1e-3..=1.0,
         Figure::SmThreads | Figure::SmBlocks | Figure::SmRegisters => 1.0..=1e9,

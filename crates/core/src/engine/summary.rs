@@ -226,7 +226,11 @@ impl Summary {
         (self.anchored_share, self.unrecorded_share) = (replay.anchored_share, replay.unrecorded_share);
         let open = (self.anchored_share + self.unexplained_share + self.unrecorded_share).min(MOST_OPEN);
         let noise = self.noise;
-        let is_changed = self.simulated_ns != self.base_simulated_ns || self.steady_ns != self.base_steady_ns;
+        let DeviceTime { changed_ns, removed_ns, added_ns, .. } = self.device_time;
+        // Predicted kernels that the host hides leave the period as it is, but not as exact as it was.
+        let is_changed = self.simulated_ns != self.base_simulated_ns
+            || self.steady_ns != self.base_steady_ns
+            || changed_ns + removed_ns + added_ns > DurNs::ZERO;
         let cover = |band: &mut ErrorBand, after: DurNs, before: DurNs| {
             if is_changed || self.replay_status == ReplayStatus::Predicted {
                 let change = (after - before).abs().scale(open / (1.0 - open));

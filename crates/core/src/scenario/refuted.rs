@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::cost::Work;
+use crate::cost::{Shape, Work};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, NodeId};
 use crate::units::DurNs;
@@ -12,15 +12,21 @@ use super::work_classes::WorkClasses;
 
 /// How fine the coarsest clocks are.
 const TICK: DurNs = DurNs(1_000);
-/// How many times its peak rate a device may seem to reach. Algorithms that do less arithmetic than they are counted for, units of
+/// How many times its peak rate, or the bandwidth of its cache, a device may seem to reach. Algorithms that do less arithmetic than they are counted for, units of
 /// another type than the operator's and a clock that counts microseconds together reach less.
 const MOST_OF_PEAK: f64 = 10.0;
 
 /// Whether the fastest of `devices` could do `work` in `time`, where any is known, and any machine at all.
 fn is_possible(work: &Work, time: DurNs, devices: &[Arc<DeviceProfile>]) -> bool {
-    let peak = devices.iter().map(|device| device.product_rate(work.precision).0).fold(0.0, f64::max);
-    let is_slow = peak == 0.0 || work.flop.0 <= MOST_OF_PEAK * peak * time.secs();
-    is_slow && work.is_possible_within(time + TICK)
+    let fastest = |rate: &dyn Fn(&DeviceProfile) -> f64| devices.iter().map(|device| rate(device)).fold(0.0, f64::max);
+    let is_within = |amount: f64, rate: f64, time: DurNs| rate <= 0.0 || amount <= MOST_OF_PEAK * rate * time.secs();
+    let peak = fastest(&|device| device.product_rate(work.precision).0);
+    let bandwidth = fastest(&|device| device.l2_bandwidth.0.max(device.dram_bandwidth.0));
+    // What a look-up reads of a table is its rows, a copy's bytes are its own.
+    let is_streamed = !matches!(work.shape, Shape::Embedding { .. } | Shape::Copy { .. } | Shape::Collective { .. });
+    is_within(work.flop.0, peak, time)
+        && (!is_streamed || is_within(work.bytes().0 as f64, bandwidth, time + TICK))
+        && work.is_possible_within(time + TICK)
 }
 
 impl WorkClasses {

@@ -57,9 +57,14 @@ impl TraceBuilder {
     #[inline]
     pub(super) fn length(&mut self, recorded: Option<DurNs>, place: impl FnOnce() -> String) -> DurNs {
         match recorded {
-            Some(dur) if (DurNs::ZERO..=DAY).contains(&dur) => dur,
+            Some(dur) if (DurNs::ZERO..=self.longest()).contains(&dur) => dur,
             odd => self.odd_length(odd, place()),
         }
+    }
+
+    /// The longest event that is no unfinished one: what was predicted ends.
+    fn longest(&self) -> DurNs {
+        if self.predicted.is_some() { DurNs::LONGEST } else { DAY }
     }
 
     fn odd_length(&mut self, recorded: Option<DurNs>, place: String) -> DurNs {

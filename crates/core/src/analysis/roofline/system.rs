@@ -104,7 +104,9 @@ impl AlgorithmSeries {
         let each = |&algorithm: &DistributedAlgorithm| {
             let processes = self.processes.unwrap_or_else(|| algorithm.processes());
             let sizes = self.sizes.as_ref().map_or_else(|| algorithm.sizes(), |sizes| sizes.0.clone());
-            sizes.into_iter().map(move |size| AlgorithmPoint::of(algorithm, size, processes, roofs)).collect::<Vec<_>>()
+            let points = sizes.into_iter().map(move |size| AlgorithmPoint::of(algorithm, size, processes, roofs));
+            // Where there are more processes than elements, nothing is left for each.
+            points.filter(|point| point.attainable_by_memory > 0.0 && point.attainable > 0.0).collect::<Vec<_>>()
         };
         self.algorithms.iter().flat_map(each).collect()
     }

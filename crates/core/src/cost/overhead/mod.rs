@@ -77,7 +77,7 @@ pub enum OverheadError {
         message: String,
     },
     /// A figure that no overhead can have.
-    #[error("overhead database: {kind:?} of `{op}` has {key} {value}: expected a number from 0")]
+    #[error("overhead database: {kind:?} of `{op}` has {key} {value:e}: expected µs from 0 to an hour")]
     BadFigure {
         /// Which overhead.
         kind: OverheadKind,
@@ -133,7 +133,7 @@ impl Overheads {
         for OverheadRow { kind, op, mean_us, std_us, count, calls_us } in database.rows {
             let calls = calls_us.iter().map(|&us| ("calls_us", us));
             for (key, value) in [("mean_us", mean_us), ("std_us", std_us)].into_iter().chain(calls) {
-                if !value.is_finite() || value < 0.0 {
+                if !(0.0..=LONGEST_CALL_US).contains(&value) {
                     return Err(OverheadError::BadFigure { kind, op, key, value });
                 }
             }
@@ -230,6 +230,9 @@ fn plain(op: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_')
 }
 
+/// The longest that a call of the host is taken to last, in µs: an hour.
+const LONGEST_CALL_US: f64 = 3.6e9;
+
 impl Statistic {
     /// Mean and spread of a sample; `None` of an empty one.
     pub fn of(sample_us: &[f64]) -> Option<Self> {
@@ -244,7 +247,7 @@ impl Statistic {
         let mean = (n * self.mean_us + m * other.mean_us) / (n + m);
         let square = |part: Self| part.std_us.powi(2) + (part.mean_us - mean).powi(2);
         let variance = (n * square(self) + m * square(other)) / (n + m);
-        Self { mean_us: mean, std_us: variance.sqrt(), count: self.count + other.count }
+        Self { mean_us: mean, std_us: variance.sqrt(), count: self.count.saturating_add(other.count) }
     }
 }
 

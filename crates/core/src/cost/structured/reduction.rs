@@ -72,7 +72,7 @@ impl Sum {
     }
 
     fn of_columns(rows: u64, columns: u64) -> Self {
-        let at_once = (1 << columns.trailing_zeros()).min(AT_ONCE);
+        let at_once = 1 << columns.trailing_zeros().min(AT_ONCE.ilog2());
         Self { values: rows, results: columns, lanes: columns / at_once, by_rows: false, threads: THREADS / at_once }
     }
 

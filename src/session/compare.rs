@@ -33,6 +33,8 @@ pub struct Side {
     errors: BTreeMap<&'static str, f64>,
     /// What is uncertain besides: how steps spread, or how far the replay is off, in ns.
     noise_ns: f64,
+    /// The same of edits of one trace, which is none where they change nothing, in ns.
+    edited_noise_ns: f64,
     /// What tells its trace and iteration from others.
     trace: String,
     /// What was measured of its trace.
@@ -140,6 +142,7 @@ impl Side {
             profile: Profile::of(&sources),
             errors: BTreeMap::new(),
             noise_ns,
+            edited_noise_ns: 0.0,
             trace: trace(loaded),
             measured_ns: iteration,
         }
@@ -177,6 +180,7 @@ impl Side {
             profile: Profile::of(&sources),
             errors,
             noise_ns,
+            edited_noise_ns: if summary.is_changed() { summary.noise * summary.steady_ns.0 as f64 } else { 0.0 },
             trace: trace(loaded),
             measured_ns: period(loaded),
         }
@@ -273,8 +277,24 @@ impl Side {
         Difference { delta_ns, error_ns: DurNs(error.round() as i64), verdict }
     }
 
+    /// How far the band reaches from the iteration, in ns.
+    fn reach_ns(&self) -> f64 {
+        let SideFigures { iteration_ns, low_ns, high_ns, .. } = self.figures;
+        (iteration_ns - low_ns).max(high_ns - iteration_ns).0 as f64
+    }
+
+    /// How far the change between two scenarios of one trace may be off at least: as far as one band reaches beyond the other, and
+    /// what no model has a part in where they differ at all. Against the untouched trace that is the band of the edits.
+    fn least_error(&self, other: &Self, (own, others): (f64, f64)) -> f64 {
+        let beyond = (own * self.reach_ns() - others * other.reach_ns()).abs();
+        if self.figures.iteration_ns == other.figures.iteration_ns {
+            return beyond;
+        }
+        beyond.max(own * self.edited_noise_ns).max(others * other.edited_noise_ns)
+    }
+
     /// Two scenarios of one trace share its replay, and err alike where one model speaks for both: only the difference of
-    /// its errors counts. Otherwise errors are independent.
+    /// its errors counts, and at least what their bands say. Otherwise errors are independent.
     fn error_of_difference(&self, other: &Self, (own, others): (f64, f64)) -> f64 {
         let is_shared = self.trace == other.trace && self.is_measured() == other.is_measured();
         let error = |side: &Self, model: &str| side.errors.get(model).copied().unwrap_or(0.0);
@@ -286,7 +306,8 @@ impl Side {
             if is_shared { (a - b).powi(2) } else { a * a + b * b }
         };
         let noise = if is_shared { 0.0 } else { (own * self.noise_ns).powi(2) + (others * other.noise_ns).powi(2) };
-        (models.iter().map(of_model).sum::<f64>() + noise).sqrt()
+        let least = if is_shared && self.is_simulated() { self.least_error(other, (own, others)) } else { 0.0 };
+        (models.iter().map(of_model).sum::<f64>() + noise).sqrt().max(least)
     }
 }
 
@@ -310,7 +331,7 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
         low_ns: (iteration_ns - error).max(DurNs::ZERO),
         high_ns: iteration_ns + error,
         is_range_known: true,
-        samples: summary.batch.map(|_| summary.samples()),
+        samples: summary.known_samples(),
         ranks: loaded.graph.ranks.len(),
         gpu_busy: has_device.then_some(summary.gpu_busy),
         memory_bytes: summary.memory_bytes,

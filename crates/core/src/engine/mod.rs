@@ -290,6 +290,9 @@ impl Engine {
         if let Some(unknown) = context.unknown_device(&graph) {
             notes.add(Severity::Warning, "unknown-device", &unknown, None, || unknown.clone());
         }
+        if let Some(ignored) = self.device.as_ref().and_then(|named| context.ignored_device(&graph, named)) {
+            notes.add(Severity::Warning, "device-ignored", &ignored, None, || ignored.clone());
+        }
         if let Some(taken) = context.taken_by_figures(&graph).filter(|_| self.device.is_none()) {
             notes.add(Severity::Warning, "device-by-figures", &taken, None, || taken.clone());
         }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use retime_core::analysis::edited::Edited;
-use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::profile::Profile;
+use retime_core::analysis::sources::Sources;
 use retime_core::fnv::Fnv1a;
 use retime_core::graph::{BuildOptions, IterationChoice, LaneKind};
 use retime_core::scenario::Scenario;
@@ -131,7 +131,8 @@ impl Side {
         let spread = predicted.or_else(|| spread_of_steps(&loaded.job, &loaded.graph));
         let noise_ns = spread.unwrap_or(TYPICAL_SPREAD * iteration.0 as f64);
         let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
-        let sources = Sources { graph: &loaded.graph, timed: &resolved.timed, schedule, times: Times::Measured };
+        let (graph, works, timed) = (&*loaded.graph, &*resolved.works, &*resolved.timed);
+        let sources = Sources { graph, works, timed, schedule, times: Times::Measured };
         let figures = SideFigures {
             source: if predicted.is_some() { "predicted" } else { "measured" },
             is_range_known: spread.is_some(),
@@ -153,7 +154,8 @@ impl Side {
     pub fn simulated(engine: &Engine, loaded: &Loaded, outcome: &Outcome, name: String) -> Self {
         let edited = Edited::of(&outcome.resolved);
         let (timed, schedule) = (&*edited.timed, &*outcome.schedule);
-        let sources = Sources { graph: &edited.graph, timed, schedule, times: Times::Simulated { timed, schedule } };
+        let times = Times::Simulated { timed, schedule };
+        let sources = Sources { graph: &edited.graph, works: &edited.works, timed, schedule, times };
         let summary = &outcome.summary;
         let noise = if loaded.predicted().is_some() { summary.noise } else { summary.replay_error.abs() };
         let noise_ns = noise * summary.steady_ns.0 as f64;

@@ -24,9 +24,10 @@ use std::sync::Arc;
 
 use crate::analysis::busy;
 use crate::analysis::edited::Edited;
-use crate::analysis::gaps::{self, Gap, Sources};
+use crate::analysis::gaps::{self, Gap};
 use crate::analysis::lanes::Times;
 use crate::analysis::replay::PathShares;
+use crate::analysis::sources::Sources;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
@@ -376,7 +377,8 @@ impl Engine {
         let edited = Edited::of(&outcome.resolved);
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
-        let mut gaps = gaps::gaps(&Sources { graph, timed, schedule, times }, shortest);
+        let works = &*edited.works;
+        let mut gaps = gaps::gaps(&Sources { graph, works, timed, schedule, times }, shortest);
         let mut known: BTreeMap<String, DurNs> = BTreeMap::new();
         let with_steps = gaps.iter_mut().filter_map(|gap| {
             let lines = gaps::candidate_steps(graph, gap);

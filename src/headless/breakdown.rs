@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Communication, lane_label};
 use retime_core::analysis::breakdown::Breakdown;
-use retime_core::analysis::gaps::Sources;
+use retime_core::analysis::sources::Sources;
 use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
@@ -59,7 +59,8 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
 /// Streams and ranks of one edited iteration.
 pub(super) fn answer(opened: &Opened) -> Answer {
     let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
-    let breakdown = Breakdown::of(&Sources { graph, timed, schedule, times: opened.times() });
+    let breakdown =
+        Breakdown::of(&Sources { graph, works: &opened.edited.works, timed, schedule, times: opened.times() });
     let streams = breakdown.streams.into_iter().map(|stream| Stream {
         rank: stream.rank.0,
         lane: lane_label(&graph.lanes[stream.lane.0 as usize]),

@@ -10,7 +10,9 @@ use crate::cli::{Iteration, PathArgs};
 use crate::session::lane_label;
 use retime_core::analysis::critical_path::{CriticalPath, Run, Segment, SegmentKind, explained};
 use retime_core::analysis::lanes::Times;
+use retime_core::analysis::sources::Sources;
 use retime_core::graph::{ExecutionGraph, NodeId, Rank, TimedGraph};
+use retime_core::scenario::KernelWork;
 use retime_core::sim::{Schedule, slack};
 use retime_core::units::{DurNs, TimeNs};
 
@@ -87,7 +89,8 @@ pub(super) fn check(args: &PathArgs) -> Result<()> {
 /// The critical path through the simulated or the measured times.
 pub(super) fn path_of(opened: &Opened, measured: bool) -> CriticalPath {
     let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
-    CriticalPath::of_job(graph, timed, schedule, if measured { Times::Measured } else { opened.times() })
+    let times = if measured { Times::Measured } else { opened.times() };
+    CriticalPath::of_job(&Sources { graph, works: &opened.edited.works, timed, schedule, times })
 }
 
 fn answer(opened: &Opened, args: &PathArgs, path: &CriticalPath) -> Answer {
@@ -101,7 +104,7 @@ fn answer(opened: &Opened, args: &PathArgs, path: &CriticalPath) -> Answer {
         let belongs = graph.iteration_tasks();
         let inside = graph.tasks.node_indices().filter(|node| belongs[node.index()]);
         let task = |node| {
-            let task = task_row(graph, times, node, of(node))?;
+            let task = task_row((graph, &opened.edited.works), times, node, of(node))?;
             Some(Slack { task, on_path: on_path.contains(&node) })
         };
         inside.filter_map(task).collect()
@@ -121,11 +124,16 @@ fn slacks(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Ve
     slowest.map(|part| slack(timed, schedule, timed.task(part.end))).unwrap_or_default()
 }
 
-fn task_row(graph: &ExecutionGraph, times: Times<'_>, node: NodeId, slack: Option<DurNs>) -> Option<Row> {
+fn task_row(
+    (graph, works): (&ExecutionGraph, &KernelWork),
+    times: Times<'_>,
+    node: NodeId,
+    slack: Option<DurNs>,
+) -> Option<Row> {
     let (start, end) = times.of(graph, node);
     let task = &graph.tasks[node];
     Some(Row {
-        kind: SegmentKind::of(graph, node)?.name(),
+        kind: SegmentKind::of(graph, works, node)?.name(),
         name: graph.names.get(task.name).to_owned(),
         rank: graph.lanes[task.lane.0 as usize].rank.0,
         lane: lane_label(&graph.lanes[task.lane.0 as usize]),

@@ -18,6 +18,10 @@ struct Answer<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
     steps: &'a [StepOutcome],
+    /// Samples per second of the job, where the batch size is known.
+    throughput: Option<f64>,
+    /// The same of one rank.
+    throughput_per_rank: Option<f64>,
     /// Where host overheads are from: `measured`, `mean`, or a file.
     overheads: String,
     /// Times that were predictions to begin with.
@@ -42,7 +46,17 @@ pub fn run(args: &SimulateArgs, iteration: Iteration) -> Result<()> {
     let Some(outcome) = engine.with_gains(&loaded, outcome, &[], &|| false) else { return Ok(()) };
     let (summary, steps, overheads) = (&outcome.summary, outcome.steps.as_slice(), outcome.scenario.overheads());
     let (predicted, published) = (loaded.predicted(), published.as_ref());
-    let answer = Answer { summary, steps, overheads, predicted, published, communication: &communication };
+    let (throughput, throughput_per_rank) = throughput(summary).unzip();
+    let answer = Answer {
+        summary,
+        steps,
+        throughput,
+        throughput_per_rank,
+        overheads,
+        predicted,
+        published,
+        communication: &communication,
+    };
     let json = input::Envelope::new(&loaded, answer);
     let text = |out: &mut dyn Write| {
         describe(&loaded, &outcome, out)?;
@@ -82,6 +96,12 @@ fn replay(summary: &Summary, base: &Summary, out: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
+/// Samples per second of the job and of one rank, where the batch size is known.
+fn throughput(summary: &Summary) -> Option<(f64, f64)> {
+    let rank = summary.known_samples()?;
+    Some((summary.steady_ns.rate_of(summary.job_samples()), summary.steady_ns.rate_of(rank)))
+}
+
 fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let summary = &outcome.summary;
     writeln!(out, "{}", loaded.title)?;
@@ -107,10 +127,12 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         let after = if outcome.steps.is_empty() { String::new() } else { format!(" → {after}") };
         writeln!(out, "  {name:<11} {before}{after}")?;
     }
-    if summary.batch.is_some() && summary.replicas > 1 {
-        let seconds = summary.steady_ns.secs().max(1e-9);
-        let (job, rank) = (summary.job_samples() / seconds, summary.samples() / seconds);
-        writeln!(out, "  throughput  {job:.0} samples/s of all {} ranks, {rank:.0} per rank", summary.replicas)?;
+    match throughput(summary) {
+        Some((job, rank)) if summary.replicas > 1 => {
+            writeln!(out, "  throughput  {job:.0} samples/s of all {} ranks, {rank:.0} per rank", summary.replicas)?;
+        }
+        Some((_, rank)) => writeln!(out, "  throughput  {rank:.0} samples/s")?,
+        None => {}
     }
     if let Some(cut) = &summary.cut {
         writeln!(out, "  but         {}", cut.sentence())?;

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use retime_core::analysis::collectives::{Arrival, SimulatedCollective, collectives};
 use retime_core::analysis::edited::Edited;
-use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
+use retime_core::analysis::sources::Sources;
 use retime_core::analysis::stragglers::{Overlap, reason};
 use retime_core::graph::NodeId;
 use retime_core::units::{Bytes, DurNs};
@@ -147,7 +147,8 @@ impl Communication {
         if graph.collectives.is_empty() {
             return Self { ranks: ranks(outcome, &[]), collectives: Vec::new() };
         }
-        let sources = Sources { graph, timed, schedule, times: Times::Simulated { timed, schedule } };
+        let times = Times::Simulated { timed, schedule };
+        let sources = Sources { graph, works: &edited.works, timed, schedule, times };
         let begins = graph.ranks.iter().map(|part| sources.times.period(graph, part).start);
         let begin = begins.min().unwrap_or_default();
         let (overlap, calls) = (Overlap::of(&sources), collectives(graph, timed, schedule));

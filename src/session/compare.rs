@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use retime_core::analysis::edited::Edited;
-use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::profile::Profile;
+use retime_core::analysis::sources::Sources;
 use retime_core::fnv::Fnv1a;
 use retime_core::graph::{BuildOptions, IterationChoice, LaneKind};
 use retime_core::scenario::Scenario;
@@ -33,6 +33,8 @@ pub struct Side {
     errors: BTreeMap<&'static str, f64>,
     /// What is uncertain besides: how steps spread, or how far the replay is off, in ns.
     noise_ns: f64,
+    /// The same of edits of one trace, which is none where they change nothing, in ns.
+    edited_noise_ns: f64,
     /// What tells its trace and iteration from others.
     trace: String,
     /// What was measured of its trace.
@@ -129,7 +131,8 @@ impl Side {
         let spread = predicted.or_else(|| spread_of_steps(&loaded.job, &loaded.graph));
         let noise_ns = spread.unwrap_or(TYPICAL_SPREAD * iteration.0 as f64);
         let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
-        let sources = Sources { graph: &loaded.graph, timed: &resolved.timed, schedule, times: Times::Measured };
+        let (graph, works, timed) = (&*loaded.graph, &*resolved.works, &*resolved.timed);
+        let sources = Sources { graph, works, timed, schedule, times: Times::Measured };
         let figures = SideFigures {
             source: if predicted.is_some() { "predicted" } else { "measured" },
             is_range_known: spread.is_some(),
@@ -140,6 +143,7 @@ impl Side {
             profile: Profile::of(&sources),
             errors: BTreeMap::new(),
             noise_ns,
+            edited_noise_ns: 0.0,
             trace: trace(loaded),
             measured_ns: iteration,
         }
@@ -150,7 +154,8 @@ impl Side {
     pub fn simulated(engine: &Engine, loaded: &Loaded, outcome: &Outcome, name: String) -> Self {
         let edited = Edited::of(&outcome.resolved);
         let (timed, schedule) = (&*edited.timed, &*outcome.schedule);
-        let sources = Sources { graph: &edited.graph, timed, schedule, times: Times::Simulated { timed, schedule } };
+        let times = Times::Simulated { timed, schedule };
+        let sources = Sources { graph: &edited.graph, works: &edited.works, timed, schedule, times };
         let summary = &outcome.summary;
         let noise = if loaded.predicted().is_some() { summary.noise } else { summary.replay_error.abs() };
         let noise_ns = noise * summary.steady_ns.0 as f64;
@@ -177,6 +182,7 @@ impl Side {
             profile: Profile::of(&sources),
             errors,
             noise_ns,
+            edited_noise_ns: if summary.is_changed() { summary.noise * summary.steady_ns.0 as f64 } else { 0.0 },
             trace: trace(loaded),
             measured_ns: period(loaded),
         }
@@ -273,8 +279,24 @@ impl Side {
         Difference { delta_ns, error_ns: DurNs(error.round() as i64), verdict }
     }
 
+    /// How far the band reaches from the iteration, in ns.
+    fn reach_ns(&self) -> f64 {
+        let SideFigures { iteration_ns, low_ns, high_ns, .. } = self.figures;
+        (iteration_ns - low_ns).max(high_ns - iteration_ns).0 as f64
+    }
+
+    /// How far the change between two scenarios of one trace may be off at least: as far as one band reaches beyond the other, and
+    /// what no model has a part in where they differ at all. Against the untouched trace that is the band of the edits.
+    fn least_error(&self, other: &Self, (own, others): (f64, f64)) -> f64 {
+        let beyond = (own * self.reach_ns() - others * other.reach_ns()).abs();
+        if self.figures.iteration_ns == other.figures.iteration_ns {
+            return beyond;
+        }
+        beyond.max(own * self.edited_noise_ns).max(others * other.edited_noise_ns)
+    }
+
     /// Two scenarios of one trace share its replay, and err alike where one model speaks for both: only the difference of
-    /// its errors counts. Otherwise errors are independent.
+    /// its errors counts, and at least what their bands say. Otherwise errors are independent.
     fn error_of_difference(&self, other: &Self, (own, others): (f64, f64)) -> f64 {
         let is_shared = self.trace == other.trace && self.is_measured() == other.is_measured();
         let error = |side: &Self, model: &str| side.errors.get(model).copied().unwrap_or(0.0);
@@ -286,7 +308,8 @@ impl Side {
             if is_shared { (a - b).powi(2) } else { a * a + b * b }
         };
         let noise = if is_shared { 0.0 } else { (own * self.noise_ns).powi(2) + (others * other.noise_ns).powi(2) };
-        (models.iter().map(of_model).sum::<f64>() + noise).sqrt()
+        let least = if is_shared && self.is_simulated() { self.least_error(other, (own, others)) } else { 0.0 };
+        (models.iter().map(of_model).sum::<f64>() + noise).sqrt().max(least)
     }
 }
 
@@ -310,7 +333,7 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
         low_ns: (iteration_ns - error).max(DurNs::ZERO),
         high_ns: iteration_ns + error,
         is_range_known: true,
-        samples: summary.batch.map(|_| summary.samples()),
+        samples: summary.known_samples(),
         ranks: loaded.graph.ranks.len(),
         gpu_busy: has_device.then_some(summary.gpu_busy),
         memory_bytes: summary.memory_bytes,

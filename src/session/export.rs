@@ -100,7 +100,10 @@ pub fn export_to(
     for (file, bytes) in files.iter_mut().filter(|(file, _)| is_gzip(file)) {
         *bytes = gzip(bytes).map_err(|error| fail(file, error.to_string()))?;
     }
-    if is_folder && format == ExportFormat::Chrome && holds_traces(path, loaded) {
+    let beside = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let folder = if is_folder { Some(path) } else { beside };
+    let is_of_job = is_folder || loaded.graph.ranks.len() > 1;
+    if is_of_job && format == ExportFormat::Chrome && folder.is_some_and(|folder| holds_traces(folder, loaded)) {
         let reason = "holds the traces that this is made from, and with more in it would be no job any more; name another folder";
         return Err(fail(path, reason.to_owned()));
     }

@@ -21,7 +21,7 @@ pub fn layer_table(loaded: &Loaded, outcome: &Outcome, edited: &Edited, times: T
     let occupancy = |task: &Task| trace.and_then(|trace| task_occupancy(trace, task, device, own));
     let table = LayerTable::of((&edited.graph, &edited.works), times, device, occupancy);
     let batch = outcome.resolved.batch.map(|(_, batch)| batch);
-    LayerTable { batch: batch.or(table.batch), ..table }
+    LayerTable { batch: batch.or(table.batch), samples: outcome.summary.known_samples().or(table.samples), ..table }
 }
 
 /// The trace of the first rank; `None` where there is none, as of a table of layers.

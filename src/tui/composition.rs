@@ -100,7 +100,9 @@ impl Composition {
         let (resolved, schedule) = (&*outcome.resolved, &*outcome.schedule);
         let (begin, mut reached) = (path.window.start, path.window.end);
         let paint_of = |task: PathTask| match task {
-            PathTask::Traced(node) => SegmentKind::of(&resolved.graph, node).map_or(Paint::Call, paint_of_kind),
+            PathTask::Traced(node) => {
+                SegmentKind::of(&resolved.graph, &resolved.works, node).map_or(Paint::Call, paint_of_kind)
+            }
             PathTask::Added(number) => added_paint(&resolved.added[number as usize]),
         };
         let mut sums = vec![DurNs::ZERO; Paint::ALL.len()];
@@ -184,6 +186,7 @@ mod tests {
     use crate::session::{Engine, sample};
     use retime_core::analysis::critical_path::CriticalPath;
     use retime_core::analysis::lanes::Times;
+    use retime_core::analysis::sources::Sources;
     use retime_core::graph::BuildOptions;
 
     #[test]
@@ -209,7 +212,8 @@ mod tests {
             let loaded = sample::find(name).unwrap().load(&engine, &BuildOptions::default()).unwrap();
             let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
             let times = Times::Simulated { timed: &resolved.timed, schedule };
-            let path = CriticalPath::of_job(&resolved.graph, &resolved.timed, schedule, times);
+            let (graph, works, timed) = (&*resolved.graph, &*resolved.works, &*resolved.timed);
+            let path = CriticalPath::of_job(&Sources { graph, works, timed, schedule, times });
             let on_path = |paint: Paint| -> i64 {
                 let of_paint = path.segments.iter().filter(|segment| segment_paint(resolved, segment) == paint);
                 of_paint.map(|segment| segment.duration.0).sum()

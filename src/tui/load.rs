@@ -124,7 +124,7 @@ pub fn opened(engine: &Engine, loaded: Loaded, session: Option<SavedSession>) ->
         outcome: Arc::clone(replay),
         view_model: Arc::new(view_model.unwrap_or_default()),
         modelled: Arc::new(Modelled::of(&loaded)),
-        paints: Arc::new(Paints::new(&loaded.graph)),
+        paints: Arc::new(Paints::new(&loaded.graph, &replay.resolved.works)),
         filter: None,
         arrangement: Arrangement::default(),
     };

@@ -7,11 +7,12 @@ use std::sync::{Arc, OnceLock};
 use crate::session::{Communication, Engine, LayerStudy, Loaded, MemoryChange, Outcome, layer_table, recorded};
 use retime_core::analysis::critical_path::{CriticalPath, Run};
 use retime_core::analysis::edited::Edited;
-use retime_core::analysis::gaps::{self, Sources, Survey};
+use retime_core::analysis::gaps::{self, Survey};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::layers::{self, LayerTable};
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, Point, points_at};
+use retime_core::analysis::sources::Sources;
 use retime_core::device::DeviceProfile;
 use retime_core::graph::{ExecutionGraph, Rank};
 use retime_core::log::{self, Level as LogLevel};
@@ -146,14 +147,15 @@ impl ViewModel {
         let edited = Edited::of(&outcome.resolved);
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
-        let after = CriticalPath::of_job(graph, timed, schedule, times);
+        let sources = Sources { graph, works: &edited.works, timed, schedule, times };
+        let after = CriticalPath::of_job(&sources);
         let shortest = DurNs((outcome.summary.simulated_ns.0 / SHORT).max(1));
         let is_edited = outcome.steps.iter().any(|step| step.enabled);
         if is_overtaken() {
             return None;
         }
         let layers = || if is_edited { layer_table(loaded, outcome, &edited, times) } else { LayerTable::default() };
-        let gaps = || gaps::survey(&Sources { graph, timed, schedule, times }, shortest, GAPS);
+        let gaps = || gaps::survey(&sources, shortest, GAPS);
         let ((rooflines, idle), layers) = rayon::join(|| (Rooflines::of(outcome, &edited, times), gaps()), layers);
         if is_overtaken() {
             return None;
@@ -203,5 +205,6 @@ impl ViewModel {
 fn replayed_path(loaded: &Loaded) -> CriticalPath {
     let (resolved, schedule) = (&loaded.replay.resolved, &loaded.replay.schedule);
     let times = Times::Simulated { timed: &resolved.timed, schedule };
-    CriticalPath::of_job(&resolved.graph, &resolved.timed, schedule, times)
+    let (graph, works, timed) = (&*resolved.graph, &*resolved.works, &*resolved.timed);
+    CriticalPath::of_job(&Sources { graph, works, timed, schedule, times })
 }

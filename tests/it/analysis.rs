@@ -7,11 +7,12 @@ use retime::session::{Loaded, Outcome, advise};
 use retime_core::analysis::breakdown::Breakdown;
 use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
 use retime_core::analysis::edited::Edited;
-use retime_core::analysis::gaps::{Cause, Gap, Sources, candidate_steps, gaps};
+use retime_core::analysis::gaps::{Cause, Gap, candidate_steps, gaps};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::layers::{Launch, occupancy};
 use retime_core::analysis::operators::{Grouping, Level, Predictor, rows};
 use retime_core::analysis::replay::ReplayStatus;
+use retime_core::analysis::sources::Sources;
 use retime_core::cost::{CostModels, Prediction};
 use retime_core::device::Catalog;
 use retime_core::diagnostic::Diagnostics;
@@ -139,7 +140,7 @@ fn simulated(graph: &ExecutionGraph) -> (TimedGraph, Schedule) {
 fn all_gaps(graph: &ExecutionGraph) -> Vec<Gap> {
     let (timed, schedule) = simulated(graph);
     let times = Times::Simulated { timed: &timed, schedule: &schedule };
-    gaps(&Sources { graph, timed: &timed, schedule: &schedule, times }, DurNs(1))
+    gaps(&Sources { graph, works: &KernelWork::of(graph), timed: &timed, schedule: &schedule, times }, DurNs(1))
 }
 
 #[test]
@@ -147,7 +148,13 @@ fn the_critical_path_names_every_part_of_the_iteration_once() {
     let graph = waiting_host();
     let (timed, schedule) = simulated(&graph);
     let times = Times::Simulated { timed: &timed, schedule: &schedule };
-    let path = CriticalPath::of_job(&graph, &timed, &schedule, times);
+    let path = CriticalPath::of_job(&Sources {
+        graph: &graph,
+        works: &KernelWork::of(&graph),
+        timed: &timed,
+        schedule: &schedule,
+        times,
+    });
     let kinds: Vec<(&str, i64)> = path.segments.iter().map(|it| (it.kind.name(), it.duration.0)).collect();
     let expected = [
         ("T2", 100),
@@ -165,7 +172,13 @@ fn the_critical_path_names_every_part_of_the_iteration_once() {
     assert_eq!(kinds, expected);
     assert_eq!(path.length, DurNs(2_084));
     assert_eq!(path.by_kind()["T4"], DurNs(20));
-    let measured = CriticalPath::of_job(&graph, &timed, &schedule, Times::Measured);
+    let measured = CriticalPath::of_job(&Sources {
+        graph: &graph,
+        works: &KernelWork::of(&graph),
+        timed: &timed,
+        schedule: &schedule,
+        times: Times::Measured,
+    });
     assert_eq!(measured, path, "the replay of this graph is exact");
     assert_eq!(path.folded(DurNs(50)).len(), 5, "T2 with the launch, gemm with the wait, T1, elementwise, movement");
 }
@@ -205,7 +218,8 @@ fn the_breakdown_counts_hidden_and_exposed_communication() {
     let reduce = hand.task(TaskKind::Collective(CollectiveId(0)), 2, "ncclAllReduce", 150, &[(other, Launch, 40)]);
     let graph = hand.finish(&[kernel, reduce]);
     let (timed, schedule) = simulated(&graph);
-    let sources = Sources { graph: &graph, timed: &timed, schedule: &schedule, times: Times::Measured };
+    let works = KernelWork::of(&graph);
+    let sources = Sources { graph: &graph, works: &works, timed: &timed, schedule: &schedule, times: Times::Measured };
     let breakdown = Breakdown::of(&sources);
     let rank = &breakdown.ranks[0];
     assert_eq!((rank.communication_overlapped, rank.communication_exposed), (DurNs(50), DurNs(100)));
@@ -263,10 +277,22 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
     let mut schedule = Schedule::default();
     simulate(&timed, &mut schedule);
     let times = Times::Simulated { timed: &timed, schedule: &schedule };
-    let path = CriticalPath::of_job(&graph, &timed, &schedule, times);
+    let path = CriticalPath::of_job(&Sources {
+        graph: &graph,
+        works: &KernelWork::of(&graph),
+        timed: &timed,
+        schedule: &schedule,
+        times,
+    });
     let kinds: Vec<(&str, i64)> = path.segments.iter().map(|it| (it.kind.name(), it.duration.0)).collect();
     assert_eq!(kinds, [("T4", 10), ("launch-latency", 5), ("gemm", 100), ("stream-gap", 3), ("elementwise", 50)]);
-    let breakdown = Breakdown::of(&Sources { graph: &graph, timed: &timed, schedule: &schedule, times });
+    let breakdown = Breakdown::of(&Sources {
+        graph: &graph,
+        works: &KernelWork::of(&graph),
+        timed: &timed,
+        schedule: &schedule,
+        times,
+    });
     assert_eq!(breakdown.gpu_active(), DurNs(150));
 }
 
@@ -291,7 +317,8 @@ fn the_accounts_of_real_traces_add_up() {
     for graph in TRACES.iter().filter_map(|path| graph_of(path)) {
         let (timed, schedule) = simulated(graph);
         for times in [Times::Measured, Times::Simulated { timed: &timed, schedule: &schedule }] {
-            let sources = Sources { graph, timed: &timed, schedule: &schedule, times };
+            let works = KernelWork::of(graph);
+            let sources = Sources { graph, works: &works, timed: &timed, schedule: &schedule, times };
             accounts_add_up(&sources);
         }
         let recorded = graph.ranks.iter().map(|part| part.device.as_ref().and_then(|it| catalog.recognise(&it.name)));
@@ -301,10 +328,10 @@ fn the_accounts_of_real_traces_add_up() {
 }
 
 fn accounts_add_up(sources: &Sources<'_>) {
-    let Sources { graph, timed, schedule, times } = *sources;
+    let Sources { graph, times, .. } = *sources;
     for part in &graph.ranks {
         let period = times.period(graph, part);
-        let path = CriticalPath::of_rank(graph, timed, schedule, part, times);
+        let path = CriticalPath::of_rank(sources, part);
         assert_eq!(path.length, period.end.since(period.start));
         assert!(path.segments.windows(2).all(|pair| pair[0].start + pair[0].duration == pair[1].start));
     }
@@ -320,7 +347,7 @@ fn accounts_add_up(sources: &Sources<'_>) {
         assert_eq!(stream.busy + idle, rank.period.end.since(rank.period.start));
         assert!(stream.by_family.values().copied().sum::<DurNs>() >= stream.busy);
     }
-    println!("{:?}", CriticalPath::of_job(graph, timed, schedule, times).by_kind());
+    println!("{:?}", CriticalPath::of_job(sources).by_kind());
     println!("busy {:.3} active {} kernels {}", breakdown.gpu_busy(), breakdown.gpu_active(), breakdown.kernel_only());
     for gap in found.iter().take(6) {
         let steps = candidate_steps(graph, gap);
@@ -364,7 +391,13 @@ fn the_longest_gap_of_a_step_without_loading_workers_is_data_loading() {
 fn a_host_bound_model_spends_its_critical_path_on_the_host() {
     let Some(graph) = graph_of("bert-small-h100-mi300/h100.json.gz") else { return };
     let (timed, schedule) = simulated(graph);
-    let path = CriticalPath::of_job(graph, &timed, &schedule, Times::Measured);
+    let path = CriticalPath::of_job(&Sources {
+        graph,
+        works: &KernelWork::of(graph),
+        timed: &timed,
+        schedule: &schedule,
+        times: Times::Measured,
+    });
     let host = path.segments.iter().filter(|it| matches!(it.kind, SegmentKind::Host(_) | SegmentKind::Runtime));
     let share = host.map(|segment| segment.duration.0).sum::<i64>() as f64 / path.length.0 as f64;
     assert!(share > 0.95, "{share}");

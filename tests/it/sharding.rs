@@ -6,8 +6,8 @@ use std::sync::Arc;
 use retime::session::synthetic::{JobSpec, Machine, Network, Operator, SyntheticJob};
 use retime::session::{Communication, Engine, JobTables, Loaded, Sharding};
 use retime_core::analysis::collectives::collectives;
-use retime_core::analysis::gaps::Sources;
 use retime_core::analysis::lanes::Times;
+use retime_core::analysis::sources::Sources;
 use retime_core::analysis::stragglers::reason;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
@@ -455,7 +455,8 @@ fn the_rank_with_most_look_ups_comes_last_and_they_are_named_as_the_reason() {
         assert_eq!(first.wait(arrival) + first.transfer(arrival), arrival.end.since(arrival.at));
     }
     let times = Times::Simulated { timed, schedule };
-    let why = reason(&Sources { graph, timed, schedule, times }, first).unwrap();
+    let why =
+        reason(&Sources { graph, works: &made.loaded.replay.resolved.works, timed, schedule, times }, first).unwrap();
     assert_eq!(why.kind, "embedding");
     assert!(why.more >= last.at.since(second.at).scale(0.9), "{why:?} of {:?}", last.at.since(second.at));
     let summary = &outcome.summary;

@@ -78,6 +78,7 @@ fn verdict(difference: &Difference, start: i64) -> String {
     match verdict {
         Faster::AFaster => format!("A is faster: {by}"),
         Faster::BFaster => format!("B is faster: {by}"),
+        Faster::CannotTell if delta_ns.0 == 0 && error_ns.0 == 0 => "A and B take the same time".to_owned(),
         Faster::CannotTell => format!("cannot tell which is faster: {by}"),
     }
 }

@@ -9,7 +9,9 @@ use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
 use retime_core::analysis::density::Density;
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::{Times, densities};
+use retime_core::analysis::sources::Sources;
 use retime_core::graph::{ExecutionGraph, LaneKind, NodeId, Rank, RankPart};
+use retime_core::scenario::KernelWork;
 use retime_core::units::{DurNs, TimeNs};
 
 /// Bars that end within this many pixels of the one before are drawn with it.
@@ -67,7 +69,8 @@ impl Picture {
         let edited = Edited::of(&outcome.resolved);
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let simulated = Times::Simulated { timed, schedule };
-        let path = CriticalPath::of_job(graph, timed, schedule, simulated);
+        let works = &*edited.works;
+        let path = CriticalPath::of_job(&Sources { graph, works, timed, schedule, times: simulated });
         let critical: FxHashSet<NodeId> = path.segments.iter().map(|segment| segment.node).collect();
         let begin = |part: &RankPart| simulated.period(graph, part).start;
         let zero = graph.ranks.iter().map(begin).min().unwrap_or_default();
@@ -85,7 +88,7 @@ impl Picture {
             let row = |times: Times<'_>, density: &Density| {
                 let period = times.period(graph, part);
                 let axis = Axis { zero: period.start - late, pixels_per_ns };
-                bars(graph, density, &period, axis, &critical)
+                bars((graph, works), density, &period, axis, &critical)
             };
             let measured = row(Times::Measured, &rows[0][index]);
             let simulated = row(simulated, &rows[1][index]);
@@ -101,7 +104,7 @@ fn label(graph: &ExecutionGraph, rank: Rank, lane: &str) -> String {
 }
 
 fn bars(
-    graph: &ExecutionGraph,
+    (graph, works): (&ExecutionGraph, &KernelWork),
     density: &Density,
     period: &Range<TimeNs>,
     axis: Axis,
@@ -110,7 +113,7 @@ fn bars(
     let mut bars: Vec<Bar> = Vec::new();
     for piece in density.visible(period.clone()) {
         let node = NodeId::new(piece.key as usize);
-        let Some(kind) = SegmentKind::of(graph, node).map(SegmentKind::name) else { continue };
+        let Some(kind) = SegmentKind::of(graph, works, node).map(SegmentKind::name) else { continue };
         let (start, end) = (piece.start.max(period.start), piece.end.min(period.end));
         let x = axis.x(start)..axis.x(end);
         let (time, critical) = (end.since(start), critical.contains(&node));

@@ -6,6 +6,7 @@ use crate::session::{ComparisonTable, Engine, Loaded, Outcome, StepOutcome, Summ
 use retime_core::analysis::critical_path::CriticalPath;
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
+use retime_core::analysis::sources::Sources;
 use retime_core::cost::{Prediction, Provenance};
 use retime_core::intern::printable;
 use retime_core::units::{DurNs, Percent};
@@ -141,7 +142,8 @@ fn unhandled(steps: &[StepOutcome]) -> Vec<Block> {
 fn path(outcome: &Outcome) -> Block {
     let edited = Edited::of(&outcome.resolved);
     let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
-    let path = CriticalPath::of_job(graph, timed, schedule, Times::Simulated { timed, schedule });
+    let times = Times::Simulated { timed, schedule };
+    let path = CriticalPath::of_job(&Sources { graph, works: &edited.works, timed, schedule, times });
     let mut kinds: Vec<(&str, DurNs)> = path.by_kind().into_iter().collect();
     kinds.sort_by_key(|&(kind, time)| (std::cmp::Reverse(time), kind));
     let row = |(kind, time): (&str, DurNs)| vec![kind.to_owned(), time.to_string(), share(time, path.length)];

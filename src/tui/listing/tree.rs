@@ -3,7 +3,6 @@
 use rustc_hash::FxHashMap;
 
 use retime_core::analysis::operators::module_of;
-use retime_core::cost::family_of_task;
 use retime_core::cost::{Estimate, Prediction, Provenance};
 use retime_core::graph::{ExecutionGraph, NodeId, Task, TaskKind};
 use retime_core::units::DurNs;
@@ -85,9 +84,10 @@ impl<'a> Tree<'a> {
         let task = &graph.tasks[node];
         let modelled = sources.modelled.get(node);
         let mut parent = None;
-        for label in labels(sources, graph, task).into_iter().flatten() {
+        let family = family_name(sources, node);
+        for label in labels(sources, graph, task, family).into_iter().flatten() {
             let index = self.child(parent, label, node);
-            count((graph, node), simulated, modelled, &mut self.nodes[index].group);
+            count((graph, node, family), simulated, modelled, &mut self.nodes[index].group);
             parent = Some(index);
         }
     }
@@ -106,11 +106,12 @@ impl<'a> Tree<'a> {
             let member = added.members.first().copied();
             task.operator = task.operator.or_else(|| self.graph.tasks[member?].operator);
             let mut parent = None;
-            for label in labels(sources, edited, &task).into_iter().flatten() {
+            let family = added.work.as_ref().map_or("other", |work| work.family.name());
+            for label in labels(sources, edited, &task, family).into_iter().flatten() {
                 let index = self.child(parent, label, member.unwrap_or(node));
                 let group = &mut self.nodes[index].group;
                 if group.count == 0 {
-                    group.family = added.work.as_ref().map_or("other", |work| work.family.name());
+                    group.family = family;
                 }
                 group.simulated += added.prediction.duration;
                 group.count += 1;
@@ -188,7 +189,12 @@ fn is_work(kind: TaskKind) -> bool {
 }
 
 /// What the rows of a task are called, from the outermost inwards.
-fn labels<'a>(sources: &'a Sources, graph: &'a ExecutionGraph, task: &Task) -> [Option<&'a str>; 4] {
+fn labels<'a>(
+    sources: &'a Sources,
+    graph: &'a ExecutionGraph,
+    task: &Task,
+    family: &'static str,
+) -> [Option<&'a str>; 4] {
     let kernel = || graph.names.get(task.name);
     let one = match sources.arrangement.grouping {
         Grouping::Tree => {
@@ -199,7 +205,7 @@ fn labels<'a>(sources: &'a Sources, graph: &'a ExecutionGraph, task: &Task) -> [
         Grouping::Kernel => kernel(),
         Grouping::Module => module_of(graph, task),
         Grouping::Stream => sources.paints.labels.get(task.lane.0 as usize).map_or("", String::as_str),
-        Grouping::Family => family_name(graph, task),
+        Grouping::Family => family,
     };
     [Some(one), None, None, None]
 }
@@ -213,7 +219,7 @@ fn operator_name<'a>(graph: &'a ExecutionGraph, task: &Task) -> &'a str {
 }
 
 fn count(
-    (graph, node): (&ExecutionGraph, NodeId),
+    (graph, node, family): (&ExecutionGraph, NodeId, &'static str),
     (simulated, provenance): (DurNs, Provenance),
     modelled: Option<Estimate>,
     group: &mut Group,
@@ -226,7 +232,7 @@ fn count(
     }
     let longest = graph.tasks[group.example].duration;
     if group.count == 0 || task.duration > longest {
-        (group.example, group.family) = (node, family_name(graph, task));
+        (group.example, group.family) = (node, family);
     }
     group.count += 1;
     group.measured += task.duration;
@@ -237,9 +243,10 @@ fn count(
     }
 }
 
-fn family_name(graph: &ExecutionGraph, task: &Task) -> &'static str {
-    match task.kind {
-        TaskKind::Kernel => family_of_task(graph, task).name(),
+fn family_name(sources: &Sources, node: NodeId) -> &'static str {
+    let graph = &sources.loaded.graph;
+    match graph.tasks[node].kind {
+        TaskKind::Kernel => sources.loaded.replay.resolved.works.family(graph, node).name(),
         TaskKind::Memcpy | TaskKind::Memset => "copy",
         TaskKind::Collective(_) => "collective",
         _ => "host",

@@ -4,9 +4,8 @@
 use std::borrow::Cow;
 
 use retime_core::cost::Family;
-use retime_core::cost::classify::family_of_task;
 use retime_core::graph::{ExecutionGraph, NodeId, Operand, Operator, Phase, Task, TaskKind};
-use retime_core::scenario::AddedTask;
+use retime_core::scenario::{AddedTask, KernelWork};
 
 use crate::session::{short_name, telling_name};
 
@@ -16,7 +15,7 @@ use super::scene::Scene;
 /// What is written on the bar of `item`.
 pub fn caption(scene: Scene<'_>, item: Item) -> String {
     match item {
-        Item::Task(node) => of_task(scene.graph, node),
+        Item::Task(node) => of_task(scene.graph, &scene.resolved.works, node),
         Item::Operator(_) => short_name(scene.name(item)).to_owned(),
         Item::Added(number) => {
             scene.resolved.added.get(number as usize).map_or_else(String::new, |added| of_added(scene.graph, added))
@@ -33,7 +32,7 @@ pub(super) fn of_added(graph: &ExecutionGraph, added: &AddedTask) -> String {
     }
 }
 
-pub(super) fn of_task(graph: &ExecutionGraph, node: NodeId) -> String {
+pub(super) fn of_task(graph: &ExecutionGraph, works: &KernelWork, node: NodeId) -> String {
     let Some(task) = graph.tasks.node_weight(node) else { return String::new() };
     let name = graph.names.get(task.name);
     match task.kind {
@@ -41,16 +40,15 @@ pub(super) fn of_task(graph: &ExecutionGraph, node: NodeId) -> String {
             let kind = graph.collectives.get(id.0 as usize).map(|collective| graph.names.get(collective.kind));
             kind.filter(|kind| !kind.is_empty()).unwrap_or(short_name(name)).to_owned()
         }
-        TaskKind::Kernel => of_kernel(graph, task, name),
+        TaskKind::Kernel => of_kernel(graph, task, name, works.family(graph, node)),
         _ => short_name(name).to_owned(),
     }
 }
 
-fn of_kernel(graph: &ExecutionGraph, task: &Task, name: &str) -> String {
+fn of_kernel(graph: &ExecutionGraph, task: &Task, name: &str, family: Family) -> String {
     let Some(operator) = task.operator.and_then(|id| graph.operators.get(id.0 as usize)) else {
         return kernel_name(name).into_owned();
     };
-    let family = family_of_task(graph, task);
     let role = role(name, operator, graph, family);
     if let Some(layer) = layer(graph, operator) {
         return format!("{layer} {role}");

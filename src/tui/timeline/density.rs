@@ -9,15 +9,13 @@ use crate::session::{Loaded, Outcome};
 use crate::tui::composition::{Composition, CriticalTasks, PathTask};
 use crate::tui::theme::Paint;
 use retime_core::analysis;
-use retime_core::analysis::critical_path::SegmentKind;
 use retime_core::analysis::density::{Density, Interval};
-use retime_core::cost::classify::family_of_task;
 use retime_core::cost::work::Family;
 use retime_core::graph::{
     Copies, CopyStep, ExecutionGraph, LaneId, NodeId, Operator, OperatorId, Phase, Task, TaskKind,
 };
 use retime_core::intern::NameId;
-use retime_core::scenario::Resolved;
+use retime_core::scenario::{KernelWork, Resolved};
 use retime_core::sim::Schedule;
 use retime_core::units::{DurNs, TimeNs};
 
@@ -101,9 +99,7 @@ impl DensityIndex {
         let Filled { lanes, hosts, tasks, operators, added } = filled;
         let mut critical: Vec<Vec<Interval>> = vec![Vec::new(); lanes.len()];
         for &(_, task) in &path.tasks {
-            let is_wait = |node| matches!(SegmentKind::of(graph, node), Some(SegmentKind::Wait(_)));
             let (lane, of_task) = match task {
-                PathTask::Traced(node) if is_wait(node) => continue,
                 PathTask::Traced(node) => (times.lane(graph, node), tasks[node.index()]),
                 PathTask::Added(number) => (outcome.resolved.added[number as usize].lane, added[number as usize]),
             };
@@ -430,20 +426,20 @@ pub struct Paints {
 
 impl Paints {
     /// # Complexity
-    /// O(tasks + operators); families are found once per pair of kernel and operator name.
-    pub fn new(graph: &ExecutionGraph) -> Self {
+    /// O(tasks + operators); families of kernels whose work is not known are found once per pair of kernel and operator name.
+    pub fn new(graph: &ExecutionGraph, works: &KernelWork) -> Self {
         let mut known: FxHashMap<(NameId, NameId, bool), Family> = FxHashMap::default();
-        let mut paint = |task: &Task| match task.kind {
+        let mut by_name = |node: NodeId| {
+            let task = &graph.tasks[node];
+            let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
+            let name = operator.map(|operator| operator.name).unwrap_or_default();
+            let is_optimizer = operator.is_some_and(|operator| operator.phase == Phase::Optimizer);
+            *known.entry((task.name, name, is_optimizer)).or_insert_with(|| works.family(graph, node))
+        };
+        let paint = |node: NodeId| match graph.tasks[node].kind {
             TaskKind::Collective(_) => Paint::Collective,
             TaskKind::Memcpy | TaskKind::Memset => Paint::Transfer,
-            TaskKind::Kernel => {
-                let operator = task.operator.and_then(|id| graph.operators.get(id.0 as usize));
-                let name = operator.map(|operator| operator.name).unwrap_or_default();
-                let is_optimizer = operator.is_some_and(|operator| operator.phase == Phase::Optimizer);
-                let family =
-                    known.entry((task.name, name, is_optimizer)).or_insert_with(|| family_of_task(graph, task));
-                Paint::from(*family)
-            }
+            TaskKind::Kernel => Paint::from(works.work(node).map_or_else(|| by_name(node), |work| work.family)),
             _ => Paint::Call,
         };
         let copies = Copies::of(graph);
@@ -455,7 +451,7 @@ impl Paints {
         };
         Self {
             neighbours: [steps.collect(), graph.operators.iter().map(outside).collect()],
-            tasks: graph.tasks.node_weights().map(&mut paint).collect(),
+            tasks: graph.tasks.node_indices().map(paint).collect(),
             operators: graph.operators.iter().map(|operator| Paint::from(operator.phase)).collect(),
             labels: lane_labels(graph),
         }
@@ -506,7 +502,10 @@ mod tests {
     }
 
     fn holds(engine: &Engine, loaded: &Loaded, edits: &[&str]) {
-        let (paints, scenario) = (Paints::new(&loaded.graph), Scenario::parse(edits.iter().copied()).unwrap());
+        let (paints, scenario) = (
+            Paints::new(&loaded.graph, &loaded.replay.resolved.works),
+            Scenario::parse(edits.iter().copied()).unwrap(),
+        );
         let outcome = engine.evaluate(loaded, &scenario, 0);
         let (before, after) = iteration_figures(loaded, &outcome);
         let measured = DensityIndex::measured(loaded);

@@ -53,7 +53,7 @@ pub fn sentence(scene: Scene<'_>, item: Item, prediction: Option<Prediction>) ->
     };
     let operator = operator.and_then(|id| graph.operators.get(id.0 as usize));
     let kind = match (item, task) {
-        (_, Some(task)) => kind_name(scene, task),
+        (Item::Task(node), Some(_)) => kind_name(scene, node),
         (Item::Operator(_), _) => "operator".to_owned(),
         _ => "kernel that an edit adds".to_owned(),
     };
@@ -104,7 +104,7 @@ fn added_details(scene: Scene<'_>, number: u32, prediction: Option<Prediction>, 
 fn task_details(scene: Scene<'_>, node: NodeId, prediction: Option<Prediction>, details: &mut Vec<Detail>) {
     let Some(task) = scene.graph.tasks.node_weight(node) else { return };
     details.push(detail("source", source(scene, task, prediction)));
-    let kind = kind_name(scene, task);
+    let kind = kind_name(scene, node);
     let bytes = scene.resolved.works.carried(scene.graph, node);
     let size = if bytes.0 > 0 { format!("{kind}, {bytes}") } else { kind };
     details.push(detail("kind", size));
@@ -154,9 +154,9 @@ fn predicted(prediction: Prediction) -> String {
     }
 }
 
-fn kind_name(scene: Scene<'_>, task: &Task) -> String {
-    match task.kind {
-        TaskKind::Kernel => format!("{} kernel", retime_core::cost::classify::family_of_task(scene.graph, task).name()),
+fn kind_name(scene: Scene<'_>, node: NodeId) -> String {
+    match scene.graph.tasks[node].kind {
+        TaskKind::Kernel => format!("{} kernel", scene.resolved.works.family(scene.graph, node).name()),
         TaskKind::Memcpy => "copy".to_owned(),
         TaskKind::Memset => "memset".to_owned(),
         TaskKind::Runtime => "runtime call".to_owned(),

@@ -110,7 +110,9 @@ fn told_apart(graph: &ExecutionGraph, resolved: &Resolved, mut all: Vec<KernelSu
     let mut merged: Vec<KernelSum> = Vec::new();
     for sum in all {
         let (caption, name) = match sum.item {
-            Item::Task(node) => (caption::of_task(graph, node), graph.names.get(graph.tasks[node].name)),
+            Item::Task(node) => {
+                (caption::of_task(graph, &resolved.works, node), graph.names.get(graph.tasks[node].name))
+            }
             Item::Added(number) => {
                 let added = &resolved.added[number as usize];
                 (caption::of_added(graph, added), &*added.name)

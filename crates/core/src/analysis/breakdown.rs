@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::cost::{Family, family_of_task};
-use crate::graph::{ExecutionGraph, LaneId, LaneKind, NodeId, Rank, RankPart, TaskKind};
+use crate::cost::Family;
+use crate::graph::{LaneId, LaneKind, NodeId, Rank, RankPart, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
 use super::busy;
 use super::critical_path::SegmentKind;
 use super::density::Interval;
-use super::gaps::{Sources, gaps};
+use super::gaps::gaps;
+use super::sources::Sources;
 
 /// One stream's share of an iteration.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,8 +84,8 @@ impl Breakdown {
         for (lane, tasks) in clipped.iter().enumerate() {
             let (id, rank) = (LaneId(lane as u32), graph.lanes[lane].rank);
             match graph.lanes[lane].kind {
-                LaneKind::Stream { .. } => breakdown.streams.push(stream_share(graph, rank, id, tasks)),
-                LaneKind::Thread { .. } => breakdown.threads.push(thread_share(graph, rank, id, tasks)),
+                LaneKind::Stream { .. } => breakdown.streams.push(stream_share(sources, rank, id, tasks)),
+                LaneKind::Thread { .. } => breakdown.threads.push(thread_share(sources, rank, id, tasks)),
                 LaneKind::Virtual => {}
             }
         }
@@ -172,24 +173,24 @@ fn rank_share(sources: &Sources<'_>, part: &RankPart, lanes: &[Vec<Interval>]) -
     }
 }
 
-fn stream_share(graph: &ExecutionGraph, rank: Rank, lane: LaneId, tasks: &[Interval]) -> StreamShare {
+fn stream_share(sources: &Sources<'_>, rank: Rank, lane: LaneId, tasks: &[Interval]) -> StreamShare {
     let mut by_family = BTreeMap::<Family, DurNs>::new();
     let mut in_order: Vec<&Interval> = tasks.iter().collect();
     in_order.sort_by_key(|interval| interval.start);
     let mut until = TimeNs(i64::MIN);
     for interval in in_order {
-        let task = &graph.tasks[NodeId::new(interval.key as usize)];
+        let family = sources.works.family(sources.graph, NodeId::new(interval.key as usize));
         let alone = interval.end.since(interval.start.max(until)).max(DurNs::ZERO);
-        *by_family.entry(family_of_task(graph, task)).or_default() += alone;
+        *by_family.entry(family).or_default() += alone;
         until = until.max(interval.end);
     }
     StreamShare { rank, lane, by_family, idle: BTreeMap::new(), busy: union(tasks.iter()) }
 }
 
-fn thread_share(graph: &ExecutionGraph, rank: Rank, lane: LaneId, tasks: &[Interval]) -> ThreadShare {
+fn thread_share(sources: &Sources<'_>, rank: Rank, lane: LaneId, tasks: &[Interval]) -> ThreadShare {
     let mut by_part = BTreeMap::<&'static str, DurNs>::new();
     for interval in tasks {
-        if let Some(kind) = SegmentKind::of(graph, NodeId::new(interval.key as usize)) {
+        if let Some(kind) = SegmentKind::of(sources.graph, sources.works, NodeId::new(interval.key as usize)) {
             *by_part.entry(kind.name()).or_default() += length(interval);
         }
     }

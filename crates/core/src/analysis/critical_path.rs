@@ -8,15 +8,17 @@ use std::ops::Range;
 use petgraph::Direction::{Incoming, Outgoing};
 use petgraph::visit::EdgeRef;
 
-use crate::cost::{Family, family_of_task};
+use crate::cost::Family;
 use crate::graph::{
     DependencyKind, ExecutionGraph, HostPart, LaneId, NodeId, Rank, RankPart, Task, TaskKind, TimedGraph,
 };
 use crate::intern::NameId;
+use crate::scenario::KernelWork;
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
 
 use super::lanes::Times;
+use super::sources::Sources;
 
 /// What a segment of the path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,13 +60,13 @@ impl SegmentKind {
     }
 
     /// What `task` is on a path; `None` for joints and markers.
-    pub fn of(graph: &ExecutionGraph, node: NodeId) -> Option<Self> {
+    pub fn of(graph: &ExecutionGraph, works: &KernelWork, node: NodeId) -> Option<Self> {
         let task = &graph.tasks[node];
         Some(match task.kind {
             TaskKind::Host(part) => Self::Host(part),
             TaskKind::Runtime => Self::Runtime,
             TaskKind::Compute => Self::Compute,
-            TaskKind::Kernel => Self::Kernel(family_of_task(graph, task)),
+            TaskKind::Kernel => Self::Kernel(works.family(graph, node)),
             TaskKind::Memcpy => Self::Memcpy,
             TaskKind::Memset => Self::Memset,
             TaskKind::Collective(_) => Self::Collective,
@@ -163,27 +165,22 @@ impl CriticalPath {
     ///
     /// # Complexity
     /// O(length of the path).
-    pub fn of_rank(
-        graph: &ExecutionGraph,
-        timed: &TimedGraph,
-        schedule: &Schedule,
-        part: &RankPart,
-        times: Times<'_>,
-    ) -> Self {
-        let segments = chain(graph, timed, schedule, times, part.end, times.period(graph, part));
+    pub fn of_rank(sources: &Sources<'_>, part: &RankPart) -> Self {
+        let segments = chain(sources, part.end, sources.times.period(sources.graph, part));
         let length = segments.iter().map(|segment| segment.duration).sum();
         Self { segments, length }
     }
 
     /// The path of the iteration on the rank whose period is longest.
-    pub fn of_job(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule, times: Times<'_>) -> Self {
+    pub fn of_job(sources: &Sources<'_>) -> Self {
+        let &Sources { graph, timed, schedule, .. } = sources;
         let simulated = Times::Simulated { timed, schedule };
         let period = |part: &&RankPart| {
             let range = simulated.period(graph, part);
             (range.end.since(range.start), std::cmp::Reverse(part.rank))
         };
         let slowest = graph.ranks.iter().max_by_key(period);
-        slowest.map(|part| Self::of_rank(graph, timed, schedule, part, times)).unwrap_or_default()
+        slowest.map(|part| Self::of_rank(sources, part)).unwrap_or_default()
     }
 
     /// Time of each kind by name.
@@ -218,15 +215,10 @@ impl CriticalPath {
 
 /// What decided the end of `last`, back to the start of `range`; segments in order of time, which cover the range up
 /// to the end of `last`.
-pub(super) fn chain(
-    graph: &ExecutionGraph,
-    timed: &TimedGraph,
-    schedule: &Schedule,
-    times: Times<'_>,
-    last: NodeId,
-    range: Range<TimeNs>,
-) -> Vec<Segment> {
-    let mut walk = Walk { graph, times, from: range.start, reached: range.end, decides: None, segments: Vec::new() };
+pub(super) fn chain(sources: &Sources<'_>, last: NodeId, range: Range<TimeNs>) -> Vec<Segment> {
+    let &Sources { graph, works, timed, schedule, times } = sources;
+    let mut walk =
+        Walk { graph, works, times, from: range.start, reached: range.end, decides: None, segments: Vec::new() };
     let mut node = last;
     walk.task(node);
     while walk.reached > walk.from {
@@ -282,6 +274,7 @@ fn fitting(from: &Task, to: &Task) -> DependencyKind {
 /// A walk against time; `reached` is the start of what is covered so far.
 struct Walk<'a> {
     graph: &'a ExecutionGraph,
+    works: &'a KernelWork,
     times: Times<'a>,
     from: TimeNs,
     reached: TimeNs,
@@ -292,7 +285,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn task(&mut self, node: NodeId) {
         let (start, end) = self.times.of(self.graph, node);
-        if let Some(kind) = SegmentKind::of(self.graph, node) {
+        if let Some(kind) = SegmentKind::of(self.graph, self.works, node) {
             self.cover(kind, node, (start, end), self.decides);
         }
         self.reached = self.reached.min(start);

@@ -8,16 +8,17 @@ mod steps;
 
 use std::ops::Range;
 
-use crate::graph::{ExecutionGraph, LaneId, LaneKind, NodeId, Rank, RankPart, TimedGraph};
-use crate::sim::Schedule;
+use crate::graph::{LaneId, LaneKind, NodeId, Rank, RankPart};
 use crate::units::{DurNs, TimeNs};
 
 pub use cause::Cause;
+
 pub use steps::candidate_steps;
 
 use super::critical_path::{self, Segment};
 use super::density::Density;
-use super::lanes::{Times, densities};
+use super::lanes::densities;
+use super::sources::Sources;
 
 /// A stretch of a stream without work.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,19 +40,6 @@ pub struct Gap {
     /// Steps that make it shorter with their gain, largest first: empty until a session has tried
     /// [`candidate_steps`].
     pub closed_by: Vec<(String, DurNs)>,
-}
-
-/// All that finding gaps takes.
-#[derive(Clone, Copy, Debug)]
-pub struct Sources<'a> {
-    /// The graph.
-    pub graph: &'a ExecutionGraph,
-    /// The arrays that were simulated.
-    pub timed: &'a TimedGraph,
-    /// What the simulation found: it says what decided what.
-    pub schedule: &'a Schedule,
-    /// Which times gaps are looked for in.
-    pub times: Times<'a>,
 }
 
 /// How long a stream does nothing within the iteration, however short the gaps.
@@ -164,16 +152,15 @@ fn idle(density: &Density, period: &Range<TimeNs>) -> Vec<(Range<TimeNs>, Option
 /// # Arguments
 /// `links`: how many links of chains may still be followed.
 fn explained(sources: &Sources<'_>, idle: Idle<'_>, links: &mut usize) -> Gap {
-    let Sources { graph, timed, schedule, times } = *sources;
     let Idle { part: &RankPart { rank, end, .. }, lane, range, next } = idle;
     let (start, duration) = (range.start, range.end.since(range.start));
     let is_examined = *links > 0;
     let last = next.unwrap_or(end);
-    let chain = if is_examined { critical_path::chain(graph, timed, schedule, times, last, range) } else { Vec::new() };
+    let chain = if is_examined { critical_path::chain(sources, last, range) } else { Vec::new() };
     *links = links.saturating_sub(chain.len());
     let cause = match next {
         None => Cause::NothingLeft,
-        Some(_) if is_examined => cause::of_chain(graph, rank, lane, &chain),
+        Some(_) if is_examined => cause::of_chain(sources.graph, rank, lane, &chain),
         Some(_) => Cause::NotExamined,
     };
     Gap { rank, lane, start, duration, next, cause, chain, closed_by: Vec::new() }

@@ -17,4 +17,5 @@ pub mod profile;
 pub mod published;
 pub mod replay;
 pub mod roofline;
+pub mod sources;
 pub mod stragglers;

@@ -15,7 +15,7 @@ use crate::units::DurNs;
 use super::breakdown;
 use super::busy::union;
 use super::critical_path::{CriticalPath, SegmentKind};
-use super::gaps::Sources;
+use super::sources::Sources;
 
 /// What tasks outside of operators are listed as.
 pub const OUTSIDE: &str = "(outside of operators)";
@@ -96,7 +96,7 @@ impl Profile {
     /// # Complexity
     /// O(tasks · log).
     pub fn of(sources: &Sources<'_>) -> Self {
-        let path = CriticalPath::of_job(sources.graph, sources.timed, sources.schedule, sources.times);
+        let path = CriticalPath::of_job(sources);
         let (calls, others) = calls(sources, &path);
         let ranks = sources.graph.ranks.len();
         let mut by_name: BTreeMap<String, Named> = BTreeMap::new();
@@ -187,7 +187,9 @@ fn kinds(sources: &Sources<'_>, path: &CriticalPath) -> BTreeMap<(Place, &'stati
     for (lane, intervals) in graph.lanes.iter().zip(&lanes) {
         let on_device = matches!(lane.kind, LaneKind::Stream { .. });
         for interval in intervals {
-            let Some(kind) = SegmentKind::of(graph, NodeId::new(interval.key as usize)) else { continue };
+            let Some(kind) = SegmentKind::of(graph, sources.works, NodeId::new(interval.key as usize)) else {
+                continue;
+            };
             let place = if on_device { Place::Device } else { Place::Host };
             let spent = kinds.entry((place, kind.name())).or_default();
             *(if on_device { &mut spent.device } else { &mut spent.host }) += interval.end.since(interval.start);

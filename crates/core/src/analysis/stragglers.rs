@@ -8,7 +8,7 @@ use crate::units::{DurNs, TimeNs};
 
 use super::collectives::{Arrival, SimulatedCollective};
 use super::critical_path::{self, Segment};
-use super::gaps::Sources;
+use super::sources::Sources;
 
 /// What made the last rank later than the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,7 @@ pub fn reason(sources: &Sources<'_>, call: &SimulatedCollective) -> Option<Reaso
 
 /// What decided when a rank arrived, from `since` on.
 fn way(sources: &Sources<'_>, arrival: &Arrival, since: TimeNs) -> Vec<Segment> {
-    let Sources { graph, timed, schedule, times } = *sources;
-    critical_path::chain(graph, timed, schedule, times, arrival.by, since..arrival.at)
+    critical_path::chain(sources, arrival.by, since..arrival.at)
 }
 
 /// Time in `a` less time in `b`, by `key`.

@@ -24,9 +24,10 @@ use std::sync::Arc;
 
 use crate::analysis::busy;
 use crate::analysis::edited::Edited;
-use crate::analysis::gaps::{self, Gap, Sources};
+use crate::analysis::gaps::{self, Gap};
 use crate::analysis::lanes::Times;
 use crate::analysis::replay::PathShares;
+use crate::analysis::sources::Sources;
 use crate::cost::{CostModels, Overheads};
 use crate::device::{Catalog, DeviceProfile};
 use crate::diagnostic::{Diagnostics, Severity};
@@ -290,6 +291,9 @@ impl Engine {
         if let Some(unknown) = context.unknown_device(&graph) {
             notes.add(Severity::Warning, "unknown-device", &unknown, None, || unknown.clone());
         }
+        if let Some(ignored) = self.device.as_ref().and_then(|named| context.ignored_device(&graph, named)) {
+            notes.add(Severity::Warning, "device-ignored", &ignored, None, || ignored.clone());
+        }
         if let Some(taken) = context.taken_by_figures(&graph).filter(|_| self.device.is_none()) {
             notes.add(Severity::Warning, "device-by-figures", &taken, None, || taken.clone());
         }
@@ -373,7 +377,8 @@ impl Engine {
         let edited = Edited::of(&outcome.resolved);
         let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
         let times = Times::Simulated { timed, schedule };
-        let mut gaps = gaps::gaps(&Sources { graph, timed, schedule, times }, shortest);
+        let works = &*edited.works;
+        let mut gaps = gaps::gaps(&Sources { graph, works, timed, schedule, times }, shortest);
         let mut known: BTreeMap<String, DurNs> = BTreeMap::new();
         let with_steps = gaps.iter_mut().filter_map(|gap| {
             let lines = gaps::candidate_steps(graph, gap);

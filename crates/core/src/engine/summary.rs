@@ -228,9 +228,7 @@ impl Summary {
         let noise = self.noise;
         let DeviceTime { changed_ns, removed_ns, added_ns, .. } = self.device_time;
         // Predicted kernels that the host hides leave the period as it is, but not as exact as it was.
-        let is_changed = self.simulated_ns != self.base_simulated_ns
-            || self.steady_ns != self.base_steady_ns
-            || changed_ns + removed_ns + added_ns > DurNs::ZERO;
+        let is_changed = self.is_changed() || changed_ns + removed_ns + added_ns > DurNs::ZERO;
         let cover = |band: &mut ErrorBand, after: DurNs, before: DurNs| {
             if is_changed || self.replay_status == ReplayStatus::Predicted {
                 let change = (after - before).abs().scale(open / (1.0 - open));
@@ -239,6 +237,11 @@ impl Summary {
         };
         cover(&mut self.error_band, self.simulated_ns, self.base_simulated_ns);
         cover(&mut self.steady_band, self.steady_ns, self.base_steady_ns);
+    }
+
+    /// Whether the iteration takes another time than the untouched one.
+    pub fn is_changed(&self) -> bool {
+        self.simulated_ns != self.base_simulated_ns || self.steady_ns != self.base_steady_ns
     }
 
     /// With the steady period of the scenario, and what is compared with it of the untouched graph.
@@ -292,6 +295,11 @@ impl Summary {
     /// Samples per iteration of a rank; 1 where the batch size is unknown.
     pub fn samples(&self) -> f64 {
         self.batch.map_or(1.0, |(_, batch)| batch as f64) * f64::from(self.repeats)
+    }
+
+    /// The same; `None` where the batch size is unknown.
+    pub fn known_samples(&self) -> Option<f64> {
+        self.batch.map(|_| self.samples())
     }
 
     /// Samples per iteration of the job; batches of a rank where the batch size is unknown.

@@ -159,6 +159,17 @@ impl Context {
         })
     }
 
+    /// That `named` is not the device of a rank, since its trace names another that is known; `None` where no trace does.
+    pub fn ignored_device(&self, graph: &ExecutionGraph, named: &DeviceProfile) -> Option<String> {
+        let used = graph.ranks_with_device_work();
+        let mut ranks = self.devices.iter().zip(&used).filter(|(_, used)| **used).map(|(device, _)| &device.profile);
+        let own = ranks.find(|own| own.id != named.id)?;
+        Some(format!(
+            "the trace names its device, {}, which stays: `--device {}` is for traces that do not",
+            own.id, named.id
+        ))
+    }
+
     /// Which device a traced one of unknown name is taken for because its recorded figures are those of that; `None` where all names are
     /// known.
     pub fn taken_by_figures(&self, graph: &ExecutionGraph) -> Option<String> {

@@ -181,16 +181,20 @@ impl<'b> Prefix<'b> {
     fn apply(&mut self, place: usize, step: &super::Step) {
         let before = self.draft.added().len();
         let earlier = self.changed_selection(step);
-        let untouched = self.unknown_device.is_some().then(|| self.draft.clone());
+        let is_changed = self.reports.iter().any(|report| report.changed > 0);
+        let untouched = (is_changed || self.unknown_device.is_some()).then(|| self.draft.clone());
         let context = self.draft.context();
         let mut report = step.transform.apply(&mut self.draft, context);
-        if let Some((untouched, why)) = untouched.zip(self.unknown_device.as_ref())
+        if let Some((untouched, why)) = untouched.as_ref().zip(self.unknown_device.as_ref())
             && self.draft.misses_device()
         {
             // What the models would need is not known: nothing of the step is done.
-            self.draft = untouched;
+            self.draft = untouched.clone();
             self.reports[place] = StepReport::impossible(why);
             return;
+        }
+        if let Some(earlier) = untouched.filter(|_| report.changed == 0 && !report.is_met && !report.is_impossible) {
+            report.take_back(Prices::of(&earlier).differing(&Prices::of(&self.draft)));
         }
         report.complete();
         report.effects.extend(earlier);

@@ -110,6 +110,15 @@ impl StepReport {
         self.effects.iter().any(|effect| effect.kind == kind)
     }
 
+    /// Of a step that leaves tasks as traced: `count` of them take another time than steps before it made of them, which is an effect.
+    pub(super) fn take_back(&mut self, count: usize) {
+        if count > 0 {
+            self.changed = count;
+            self.effects.retain(|effect| effect.kind != EffectKind::NoEffect);
+            self.effects.insert(0, Effect::note("takes back what steps before it changed"));
+        }
+    }
+
     /// Says so where it changed nothing and does not tell why, unless it asks for what there is.
     pub(super) fn complete(&mut self) {
         if self.changed == 0 && !self.is_met && !self.says(EffectKind::NoEffect) {

@@ -318,7 +318,7 @@ fn rows(work: &Workspace, width: u16) -> Table<'_> {
         column("FLOP/B", 8, true, if work.is_edited() { 96 } else { 0 }),
         column("reached", 14, true, 0),
         column("of roof", 7, true, 66),
-        column("bound", 7, false, 0),
+        column("bound", 8, false, 0),
         column("count", 6, true, 100),
         column("", 0, false, 0),
     ];
@@ -511,7 +511,7 @@ fn role_of(bound: Limit) -> Role {
     match bound {
         Limit::Compute => Role::Good,
         Limit::Memory => Role::Chart,
-        Limit::Network => Role::Warn,
+        Limit::Network | Limit::Accesses => Role::Warn,
         Limit::Unknown => Role::Dim,
     }
 }

@@ -250,7 +250,7 @@ fn is_device(kind: SegmentKind) -> bool {
 
 /// The rank that kept the others waiting is the one whose work the chain goes through.
 fn of_collective(graph: &ExecutionGraph, rank: Rank, weightiest: &Segment, chain: &[Segment]) -> Cause {
-    let others = |segment: &Segment| segment.rank != rank && SegmentKind::of(graph, segment.node).is_some();
+    let others = |segment: &Segment| segment.rank != rank && graph.tasks[segment.node].kind.is_work();
     let late = longest(chain, others).map(|segment| segment.rank);
     let member = chain.iter().rev().find(|segment| segment.kind == SegmentKind::Collective);
     Cause::Collective { name: member.unwrap_or(weightiest).name, late }

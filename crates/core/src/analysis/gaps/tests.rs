@@ -18,7 +18,7 @@ fn idle_time_within_a_period_is_what_no_piece_covers() {
 /// that each is a step.
 #[test]
 fn every_candidate_is_a_step_that_can_be_pasted() {
-    let mut graph = ExecutionGraph {
+    let mut graph = crate::graph::ExecutionGraph {
         is_predicted: false,
         tasks: petgraph::graph::DiGraph::default(),
         lanes: Vec::new(),

@@ -257,6 +257,7 @@ mod tests {
             kernels: vec![kernel(0, Some(0), "a", 5), kernel(1, None, "a", 15), kernel(2, Some(0), "b", 30)],
             latency: DurNs(100),
             batch: Some(4),
+            samples: Some(4.0),
         };
         let catalog = Catalog::builtin().unwrap();
         let roofs = catalog.find("V100").unwrap();

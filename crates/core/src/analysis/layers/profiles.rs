@@ -116,7 +116,7 @@ fn profile(group: &[&Run<'_>], target: Option<DurNs>) -> Option<(Profile, LayerT
         batch,
         runs: *runs,
         latency_ns: table.latency,
-        throughput: batch.filter(|_| table.latency.0 > 0).map(|batch| batch as f64 / table.latency.secs()),
+        throughput: table.samples.filter(|_| table.latency.0 > 0).map(|samples| samples / table.latency.secs()),
         model: model(table, first.device),
     };
     let rows: Vec<BatchRow> = tables.iter().map(row).collect();
@@ -186,7 +186,13 @@ mod tests {
             operator: OperatorId(index as u32),
         };
         let layers = kinds.iter().enumerate().map(layer).collect();
-        LayerTable { layers, kernels: Vec::new(), latency: DurNs(ms * 1_000_000), batch: Some(batch) }
+        LayerTable {
+            layers,
+            kernels: Vec::new(),
+            latency: DurNs(ms * 1_000_000),
+            batch: Some(batch),
+            samples: Some(batch as f64),
+        }
     }
 
     #[test]

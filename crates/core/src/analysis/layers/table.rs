@@ -88,6 +88,8 @@ pub struct LayerTable {
     pub latency: DurNs,
     /// Batch size, as far as known.
     pub batch: Option<u64>,
+    /// Samples that the iteration has, which may hold several batches; as far as known.
+    pub samples: Option<f64>,
 }
 
 type Span = (TimeNs, TimeNs);
@@ -106,7 +108,9 @@ impl LayerTable {
         let (belongs, tops) = (graph.iteration_tasks(), graph.top_level_operators());
         let Some(part) = graph.ranks.first() else { return Self::default() };
         let period = times.period(graph, part);
-        let mut table = Self { latency: period.end.since(period.start), batch: graph.batch_size, ..Self::default() };
+        let batch = graph.batch_size;
+        let samples = batch.map(|batch| batch as f64 * f64::from(graph.batches));
+        let mut table = Self { latency: period.end.since(period.start), batch, samples, ..Self::default() };
         let mut layer_of: BTreeMap<OperatorId, usize> = BTreeMap::new();
         let mut layers: Vec<(Layer, Vec<Span>, Vec<Span>)> = Vec::new();
         let mut nodes: Vec<_> =
@@ -117,7 +121,7 @@ impl LayerTable {
             if graph.lanes[task.lane.0 as usize].rank != part.rank || !task.kind.is_work() {
                 continue;
             }
-            let span = times.of(graph, node);
+            let span = without_waiting(graph, node, times);
             let top = task.operator.map(|id| tops[id.0 as usize]);
             let layer = top.map(|id| {
                 *layer_of.entry(id).or_insert_with(|| {
@@ -276,6 +280,16 @@ fn kernel(index: usize, layer: Option<usize>, name: String, load: Load, roofs: O
         occupancy: None,
         node: NodeId::default(),
         load,
+    }
+}
+
+/// When `node` ran. A collective as measured runs on while other ranks are late: its waiting counts on neither side of an edit.
+fn without_waiting(graph: &ExecutionGraph, node: NodeId, times: Times<'_>) -> Span {
+    let (start, end) = times.of(graph, node);
+    let task = &graph.tasks[node];
+    match (times, task.kind) {
+        (Times::Measured, TaskKind::Collective(_)) => (start.max(end - task.duration), end),
+        _ => (start, end),
     }
 }
 

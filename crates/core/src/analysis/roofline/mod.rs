@@ -27,6 +27,8 @@ pub enum Limit {
     Memory,
     /// Network traffic.
     Network,
+    /// Elements that are fetched one by one: neither roof is reached, whatever it is.
+    Accesses,
     /// Neither arithmetic nor traffic was recorded.
     Unknown,
 }
@@ -38,6 +40,7 @@ impl Limit {
             Self::Compute => "compute",
             Self::Memory => "memory",
             Self::Network => "network",
+            Self::Accesses => "accesses",
             Self::Unknown => "unknown",
         }
     }

@@ -9,6 +9,7 @@ use crate::analysis::lanes::Times;
 use crate::analysis::operators::Level;
 use crate::cost::collective::bus_factor;
 use crate::cost::conv_algorithm::flop_done;
+use crate::cost::structured::access_us;
 use crate::cost::{Family, Route, Shape, Work};
 use crate::device::{DeviceProfile, Precision};
 use crate::graph::{ExecutionGraph, NodeId, OperatorId, Task, TaskKind};
@@ -113,6 +114,8 @@ struct Sum {
     load: Load,
     count: usize,
     longest: (f64, NodeId),
+    /// Seconds of kernels that fetch elements one by one and take longer for it than their roofs allow.
+    by_accesses: f64,
     flop_by_precision: BTreeMap<Precision, f64>,
     seconds_by_family: BTreeMap<Family, f64>,
 }
@@ -148,9 +151,11 @@ pub fn points_at<const N: usize>(
         }
         let Some(work) = works.work(node).filter(|work| is_under_roofs(work)) else { continue };
         let (start, end) = times.of(graph, node);
+        let (seconds, by_accesses) = (end.since(start).secs(), is_by_accesses(work, place));
         for (sums, level) in sums.iter_mut().zip(levels) {
             let sum = sums.entry(key(graph, task, level)).or_insert_with(|| Sum::new(node));
-            sum.add((work, flop_done(work, place.device)), end.since(start).secs(), node);
+            sum.add((work, flop_done(work, place.device)), seconds, node);
+            sum.by_accesses += if by_accesses { seconds } else { 0.0 };
         }
     }
     sums.map(|sums| {
@@ -162,6 +167,14 @@ pub fn points_at<const N: usize>(
         points.sort_by(|a, b| b.load.seconds.total_cmp(&a.load.seconds).then_with(|| a.label.cmp(&b.label)));
         points
     })
+}
+
+/// Whether the work takes longer to fetch its elements one by one than its roofs allow.
+fn is_by_accesses(work: &Work, place: &Place<'_>) -> bool {
+    let roofs = place.roofs(work.precision);
+    let load = Load { flop: flop_done(work, place.device), bytes: work.bytes().0 as f64, ..Load::default() };
+    let accesses = access_us(work, place.device) / 1e6 - place.device.kernel_start.secs();
+    !matches!(work.shape, Shape::Collective { .. }) && accesses > load.least_seconds(&roofs)
 }
 
 /// Whether one of the roofs bounds the work: a copy over the host's link has none here.
@@ -195,6 +208,7 @@ impl Sum {
             load: Load::default(),
             count: 0,
             longest: (-1.0, node),
+            by_accesses: 0.0,
             flop_by_precision: BTreeMap::new(),
             seconds_by_family: BTreeMap::new(),
         }
@@ -231,7 +245,7 @@ impl Sum {
             attainable: attainable(&self.load, &roofs),
             family: longest.map_or(Family::Other, |(&family, _)| family),
             precision: precision.key(),
-            bound: bound(&self.load, &roofs),
+            bound: if 2.0 * self.by_accesses > self.load.seconds { Limit::Accesses } else { bound(&self.load, &roofs) },
             load: self.load,
             example: self.longest.1,
         }

@@ -101,6 +101,10 @@ impl<'a> Environment<'a> {
             [only] if self.lists.contains(only) => Some(0),
             [first, ..] if self.divides(*first) => Some(0),
             _ if self.folded.contains(dims) => Some(1),
+            // Lengths of the lists that look-ups are given, by feature.
+            _ if !self.lists.is_empty() && dtype.is_some_and(DType::is_integer) => {
+                dims.iter().position(|&dim| self.batch > 1 && self.divides(dim))
+            }
             _ => dims.iter().position(|&dim| dim == self.batch && self.batch > 1),
         }
     }

@@ -29,6 +29,21 @@ pub enum Figure {
     HostLink,
 }
 
+impl Figure {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::DramBandwidth, Self::Flops, Self::Link, Self::HostLink];
+
+    /// What steps and knobs call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DramBandwidth => "dram_bw",
+            Self::Flops => "flops",
+            Self::Link => "link",
+            Self::HostLink => "host_link",
+        }
+    }
+}
+
 /// By what each figure of every device is multiplied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures([f64; 4]);
@@ -132,6 +147,12 @@ impl Draft<'_> {
     /// Bytes per second between a rank's device and its host, with what edits multiply it by; 0 where none is known.
     pub fn host_link(&self, rank: usize) -> Option<f64> {
         Some(self.device(rank)?.host_link.0 * self.machine.figures.factor(Figure::HostLink))
+    }
+
+    /// The figures that edits multiplied, with by what.
+    pub fn scaled_figures(&self) -> Vec<(Figure, f64)> {
+        let all = Figure::ALL.into_iter().map(|figure| (figure, self.machine.figures.factor(figure)));
+        all.filter(|(_, factor)| (factor - 1.0).abs() > f64::EPSILON).collect()
     }
 
     /// The tasks that a figure may bound.

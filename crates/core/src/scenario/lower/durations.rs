@@ -1,5 +1,7 @@
 //! What the tasks of a draft take, as the rows of the base have it.
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::Prediction;
 use crate::graph::{NodeId, TimedGraph};
 use crate::scenario::draft::{AddedId, Draft, Node};
@@ -29,6 +31,15 @@ impl Prices {
             }
         }
         Self { changes, of_added }
+    }
+
+    /// How many tasks take another time in `other`, which has the same tasks.
+    pub(in crate::scenario) fn differing(&self, other: &Self) -> usize {
+        let known: FxHashMap<NodeId, DurNs> = self.changes.iter().map(|(node, of)| (*node, of.duration)).collect();
+        let same = other.changes.iter().filter(|(node, of)| known.get(node) == Some(&of.duration)).count();
+        let of_either = known.len() + other.changes.iter().filter(|(node, _)| !known.contains_key(node)).count();
+        let added = self.of_added.iter().zip(&other.of_added).filter(|(one, other)| one.duration != other.duration);
+        of_either - same + added.count()
     }
 }
 

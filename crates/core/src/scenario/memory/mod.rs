@@ -7,8 +7,8 @@ mod weights;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::{Reading, operator_work};
-use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
-use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, RankMemory};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase};
+use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, MemorySource, RankMemory};
 use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
 use crate::scenario::tables::TablePlacement;
@@ -48,7 +48,8 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
             of_rank.put_in_order();
         }
         if resizes || draft.batch().is_some() {
-            of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer));
+            let source = of_rank.source;
+            of_rank.buffers.iter_mut().for_each(|buffer| buffer.bytes = sizes.of(buffer, source));
             of_rank.missing.extend(sizes.stays(&of_rank.buffers));
         }
         grow(weights.grown, &mut of_rank.buffers);
@@ -109,10 +110,14 @@ struct Sizes<'d, 'b> {
 }
 
 impl Sizes<'_, '_> {
-    fn of(&mut self, buffer: &Buffer) -> Bytes {
+    fn of(&mut self, buffer: &Buffer, source: MemorySource) -> Bytes {
         let is_sparse = |operator| self.is_sparse_gradient(operator);
-        // A cache, which was there before the iteration and stays: how large it is was chosen once.
+        // Inputs, or a cache, which was there before the iteration and stays: how large that is was chosen once.
         let is_given = buffer.from == BEFORE && buffer.until == AFTER;
+        if is_given && buffer.holds == Holds::Other && source == MemorySource::Tensors {
+            let ratio = buffer.operator.map_or(1.0, |user| self.ratio_of_given(user, buffer.bytes.0));
+            return Bytes((buffer.bytes.0 as f64 * ratio).round() as u64);
+        }
         let follows = match buffer.holds {
             Holds::Other => !is_given,
             Holds::Activations => true,
@@ -163,6 +168,32 @@ impl Sizes<'_, '_> {
         let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
         let name = |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name);
         std::iter::successors(Some(operator), around).take(DEPTH).any(|id| name(id).ends_with("_sparse_backward"))
+    }
+
+    /// How much larger what an operator was given is. What the backward pass is given first was made within it, if not by a node
+    /// that was recorded.
+    fn ratio_of_given(&mut self, user: OperatorId, bytes: u64) -> f64 {
+        let in_backward = self.draft.graph().operators[user.0 as usize].phase == Phase::Backward;
+        match self.ratio_of_argument(user, bytes) {
+            Some(ratio) => ratio,
+            None if in_backward => self.ratio(user, bytes),
+            None => 1.0,
+        }
+    }
+
+    /// How much larger what an operator was given is, by the arguments of its size, of it or of operators around it; `None` where
+    /// they do not agree or there are none.
+    fn ratio_of_argument(&self, user: OperatorId, bytes: u64) -> Option<f64> {
+        let graph = self.draft.graph();
+        let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+        std::iter::successors(Some(user), around).take(DEPTH).find_map(|id| {
+            let recorded = graph.operators[id.0 as usize].operands.filter(|_| self.draft.changed_row(id).is_some())?;
+            let (old, new) = (graph.operands.get(recorded.0 as usize)?, self.draft.operands(id)?);
+            let sizes = old.inputs.iter().zip(&new.inputs).map(|(old, new)| (old.bytes().0, new.bytes().0));
+            let mut alike = sizes.filter(|&(before, _)| before > 0 && grain(before) == grain(bytes));
+            let (before, after) = alike.next()?;
+            alike.all(|other| other == (before, after)).then(|| after as f64 / before as f64)
+        })
     }
 
     /// How much larger the result of an operator is: as its own arguments tell where they changed, else as those of the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cost::{CollectiveKind, Family, Prediction, Provenance, Route, Shape, Work};
-use crate::graph::{CopyStep, NodeId, Operands, OperatorId, Phase, Task, TaskKind, batch_size};
+use crate::graph::{CopyStep, NodeId, Operand, Operands, OperatorId, Phase, Task, TaskKind, batch_size};
 use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
 use crate::scenario::context::Context;
@@ -260,12 +260,27 @@ fn loading(draft: &Draft<'_>) -> Option<Effect> {
 fn unknown(draft: &Draft<'_>, carrying: &[bool], report: &mut StepReport) {
     let (base, graph) = (draft.base(), draft.graph());
     let (mut sizeless, mut unmodelled) = (Kept::default(), Kept::default());
+    let is_sizeless = |id: OperatorId| {
+        let operands = graph.operators[id.0 as usize].operands.and_then(|row| graph.operands.get(row.0 as usize));
+        let has_none = |operand: &Operand| operand.dims().is_none_or(<[u64]>::is_empty);
+        let tells_none = |operand: &Operand| match operand {
+            Operand::TensorList(list) => list.iter().all(has_none),
+            operand => has_none(operand),
+        };
+        operands.is_none_or(|operands| operands.inputs.iter().all(tells_none))
+    };
+    let copies_unknown = |task: &Task, node: NodeId| {
+        let route = base.work(node).map(|work| &work.shape);
+        let is_inside = matches!(route, Some(Shape::Copy { route: Route::DeviceToDevice, .. }));
+        let stays = |id: &OperatorId| !carrying.get(id.0 as usize).copied().unwrap_or(false);
+        is_inside && task.kind == TaskKind::Memcpy && task.operator.filter(stays).is_some_and(is_sizeless)
+    };
     let is_unknown = |&node: &NodeId| {
         let task = &graph.tasks[node];
         let phase = task.operator.map_or(Phase::Other, |id| graph.operators[id.0 as usize].phase);
         let model = matches!(phase, Phase::Forward | Phase::Backward | Phase::Other);
         let is_kernel = matches!(task.kind, TaskKind::Kernel) && base.family(node) != Some(Family::Optimizer);
-        is_kernel && model && base.work(node).is_none()
+        model && (is_kernel && base.work(node).is_none() || copies_unknown(task, node))
     };
     for node in graph.tasks.node_indices().filter(is_unknown) {
         let task = &graph.tasks[node];

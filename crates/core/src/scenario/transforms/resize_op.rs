@@ -78,10 +78,19 @@ impl Transform for ResizeOp {
             self.old,
             self.new
         );
+        let multiples =
+            operators.iter().filter(|&&id| changed.binary_search(&id).is_err() && self.has_multiple(draft, id));
+        let multiples = draft.operators_in_step(multiples.copied());
         changes.set(draft);
         chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);
         report.say(Effect::note("operators that are not selected keep their sizes"));
+        if multiples > 0 {
+            let (operators, old) = (count(multiples, "operator"), self.old);
+            report.say(Effect::note(format!(
+                "{operators} with dimensions that are multiples of {old} and may hold it among others stay as they are"
+            )));
+        }
         if keeps_batch {
             let old = self.old;
             report.say(Effect::note(format!(
@@ -93,6 +102,13 @@ impl Transform for ResizeOp {
 }
 
 impl ResizeOp {
+    /// Whether an argument of an operator has a dimension that may be flattened from the resized one and others.
+    fn has_multiple(&self, draft: &Draft<'_>, id: OperatorId) -> bool {
+        let is_multiple = |dim: &u64| self.old > 1 && *dim > self.old && dim.is_multiple_of(self.old);
+        let dims = |operand: &Operand| operand.dims().is_some_and(|dims| dims.iter().any(is_multiple));
+        draft.operands(id).is_some_and(|operands| operands.inputs.iter().any(dims))
+    }
+
     /// The arguments with the dimension changed; `None` when none has it. What carries the batch stays, which `keeps` notes.
     fn resized(&self, operands: &Operands, carries: &[Carry], keeps: &mut bool) -> Option<Operands> {
         let (mut new, mut found) = (operands.clone(), false);

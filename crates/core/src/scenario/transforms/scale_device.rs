@@ -5,19 +5,18 @@
 use std::sync::Arc;
 
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Figure};
+use crate::scenario::draft::{Draft, Figure, Node};
+use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::text::short;
 use crate::scenario::transform::{StepReport, Transform};
+use crate::units::DurNs;
 
 use super::report::{Kept, UNMODELLED, count, in_step};
 use super::swap_link::note_waiting;
 
-/// The figures in the order of [`NAMES`].
-const FIGURES: [Figure; 4] = [Figure::DramBandwidth, Figure::Flops, Figure::Link, Figure::HostLink];
-
-/// What steps and knobs call the figures.
-const NAMES: &[&str] = &["dram_bw", "flops", "link", "host_link"];
+/// What steps and knobs call the figures, in order.
+const NAMES: &[&str] = &[Figure::ALL[0].name(), Figure::ALL[1].name(), Figure::ALL[2].name(), Figure::ALL[3].name()];
 
 /// Multiplies a figure of every device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +41,7 @@ pub(super) const EDIT: Grammar = Grammar {
             Argument::new("FACTOR", "xFACTOR", Kind::Factor(1e-3, 1e3)),
         ],
         build: |given| {
-            Some(Arc::new(ScaleDevice { figure: *FIGURES.get(given.get::<usize>(0)?)?, factor: given.get(1)? }))
+            Some(Arc::new(ScaleDevice { figure: *Figure::ALL.get(given.get::<usize>(0)?)?, factor: given.get(1)? }))
         },
     }],
     knobs: &[
@@ -72,10 +71,12 @@ impl Transform for ScaleDevice {
         let before = ratios(draft);
         draft.scale_figure(self.figure, self.factor);
         draft.predict_figures();
-        let (mut report, mut unknown, mut changed) = (StepReport::default(), Kept::default(), Vec::new());
+        let (mut report, mut unknown) = (StepReport::default(), Kept::default());
+        let (mut changed, mut unbound) = (Vec::new(), Vec::new());
         for ((&node, before), after) in nodes.iter().zip(before).zip(ratios(draft)) {
             if let (Some(before), Some(after)) = (before, after) {
-                changed.extend(((after / before - 1.0).abs() > 1e-9).then_some(node));
+                let is_changed = (after / before - 1.0).abs() > 1e-9;
+                if is_changed { &mut changed } else { &mut unbound }.push(node);
             } else {
                 unknown.add(draft, node, draft.price_of(node).duration);
             }
@@ -84,9 +85,21 @@ impl Transform for ScaleDevice {
         if self.figure == Figure::Link {
             note_waiting(draft, &mut report);
         }
+        report.effects.extend(not_bound(draft, &nodes, &unbound));
         report.changed = changed.len();
         let tasks = count(in_step(draft, &changed), "task");
-        report.summary = format!("{} ×{}: {tasks}", NAMES[self.figure as usize], short(self.factor));
+        report.summary = format!("{} ×{}: {tasks}", self.figure.name(), short(self.factor));
         report
     }
+}
+
+/// The tasks that the figure does not bound by the models, and so keep their time, with their share of what it may bound.
+fn not_bound(draft: &Draft<'_>, all: &[Node], unbound: &[Node]) -> Option<Effect> {
+    let time = |nodes: &[Node]| -> DurNs {
+        let in_step = nodes.iter().filter(|&&node| draft.is_in_step(node));
+        in_step.map(|&node| draft.price_of(node).duration).sum()
+    };
+    let (left, of) = (time(unbound), time(all));
+    let tasks = count(in_step(draft, unbound), "task");
+    (left > DurNs::ZERO).then(|| Effect::note(format!("not bound by it: {tasks}, {left} of {of}, keep their time")))
 }

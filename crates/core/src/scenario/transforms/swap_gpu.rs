@@ -10,6 +10,7 @@ use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::text::short;
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
@@ -86,6 +87,7 @@ impl SwapGpu {
             report.say(Effect::assumption(SAME_HOST));
         }
         recost_collectives(draft, &collectives, &mut report);
+        report.effects.extend(carried_over(draft, device));
         if draft.gained_tf32() && kernels.iter().any(|&node| draft.family(node) == Some(Family::Conv)) {
             let tf32 = "convolutions of 32-bit floats are taken to run in TF32 there, as frameworks do by default";
             report.say(Effect::assumption(tf32));
@@ -105,6 +107,17 @@ impl SwapGpu {
         }
         host.len()
     }
+}
+
+/// That figures which steps before multiplied are multiplied of this device too.
+fn carried_over(draft: &Draft<'_>, device: &DeviceProfile) -> Option<Effect> {
+    let scaled: Vec<String> = draft
+        .scaled_figures()
+        .into_iter()
+        .map(|(figure, factor)| format!("{} ×{}", figure.name(), short(factor)))
+        .collect();
+    (!scaled.is_empty())
+        .then(|| Effect::note(format!("steps before it hold of {} too: {}", device.id, scaled.join(", "))))
 }
 
 /// The precisions of products for which `device` has no units, with those that take their place.

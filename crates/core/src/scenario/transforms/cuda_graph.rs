@@ -72,7 +72,9 @@ impl Transform for CudaGraph {
         report.say(Effect::assumed("all of the host's time between launches can be captured", DOUBT));
         report.summary = format!("{} in {}", count(kernels, "kernel"), count(graphs, "graph"));
         if let Some(cost) = measured {
-            let cost = format!("launching the graphs is taken to cost {cost} a kernel, as launches of graphs did in the trace");
+            let cost = format!(
+                "launching the graphs is taken to cost {cost} a kernel, as launches of graphs did in the trace"
+            );
             report.say(Effect::assumption(cost));
         }
         if graphs > 1 {

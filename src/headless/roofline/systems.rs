@@ -61,7 +61,11 @@ pub(super) fn run(args: &RooflineArgs) -> Result<()> {
     let systems: Result<Vec<SystemAnswer>> = systems.iter().map(answer).collect();
     let answer = Answer { traces: [], systems: systems?, diagnostics: [] };
     if let Some(path) = &args.svg {
-        write_new(path, roofline_figure(&figure(&answer.systems)).as_bytes(), Overwrite::forced(args.force))?;
+        write_new(
+            path,
+            roofline_figure(&figure(&answer.systems)).as_bytes(),
+            Overwrite::forced(args.common.scenario.force),
+        )?;
     }
     let table = || table(&answer.systems);
     output::write(&args.common.input.output, &answer, |out| describe(&answer.systems, &table(), out), table)?;

@@ -177,8 +177,8 @@ fn sources(outcome: &Outcome) -> Block {
             Some(node) => Some(resolved.prediction(node)),
             None => added.get(&task).map(|added| added.prediction),
         };
-        if let Some(Prediction { duration, provenance, model, error, .. }) = prediction {
-            let sum = by_source.entry((provenance, model)).or_default();
+        if let Some(prediction @ Prediction { duration, model, error, .. }) = prediction {
+            let sum = by_source.entry((prediction.source(), model)).or_default();
             sum.0 += duration;
             sum.1 += f64::from(error) * duration.0 as f64;
         }

@@ -65,9 +65,9 @@ impl InOrder<'_> {
         self.removed = after(self.removed, |&known| known < node);
         let change = self.changes.first().filter(|(known, _)| *known == node);
         let untouched = || self.resolved.untouched(task.duration);
-        let Prediction { duration, provenance, .. } = change.map_or_else(untouched, |(_, of)| *of);
+        let prediction = change.map_or_else(untouched, |(_, of)| *of);
         let is_removed = self.removed.first() == Some(&node);
-        (if is_removed { DurNs::ZERO } else { duration }, provenance)
+        (if is_removed { DurNs::ZERO } else { prediction.duration }, prediction.source())
     }
 }
 
@@ -115,7 +115,7 @@ impl<'a> Tree<'a> {
                 }
                 group.simulated += added.prediction.duration;
                 group.count += 1;
-                group.provenance = group.provenance.max(added.prediction.provenance);
+                group.provenance = group.provenance.max(added.prediction.source());
                 parent = Some(index);
             }
         }

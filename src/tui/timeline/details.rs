@@ -146,6 +146,9 @@ fn predicted(prediction: Prediction) -> String {
     let beyond = if prediction.extrapolated { ", beyond its fitted range" } else { "" };
     match prediction.provenance {
         Provenance::Measured => "measured".to_owned(),
+        Provenance::Anchored if prediction.is_by_roofs() => {
+            format!("no model covers it: measured × ratio of the roofs of both devices, ±{error:.0} %")
+        }
         Provenance::Anchored => {
             format!("measured × {} model's ratio, ±{error:.0} %{beyond}", model_name(prediction.model))
         }

@@ -192,6 +192,11 @@ fn basis(prediction: Prediction) -> String {
     let (taken, error) = (prediction.duration, f64::from(prediction.error) * 100.0);
     match prediction.provenance {
         Provenance::Measured => format!("{taken} as traced: no step of the scenario changes it"),
+        Provenance::Anchored if prediction.is_by_roofs() => {
+            format!(
+                "{taken} = traced time × ratio of the roofs of both devices, ±{error:.0} %: no model covers this work"
+            )
+        }
         Provenance::Anchored => format!(
             "{taken} = traced time × what the {} model says after ÷ before, ±{error:.0} %: its error on one side cancels",
             model_name(prediction.model)

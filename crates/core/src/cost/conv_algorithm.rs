@@ -138,7 +138,7 @@ fn split_us<const N: usize>(arithmetic: [(f64, f64); N], bytes: f64, device: &De
 
 fn vector_precision(precision: Precision) -> Precision {
     match precision {
-        Precision::Fp64 => Precision::Fp64,
+        Precision::Fp64 | Precision::Fp64Matrix => Precision::Fp64,
         Precision::Fp16 | Precision::Fp16Tensor => Precision::Fp16,
         _ => Precision::Fp32,
     }

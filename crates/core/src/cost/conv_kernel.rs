@@ -60,7 +60,7 @@ pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, rea
     }
     match kernel_name::role(name, Family::Conv) {
         Role::SplitReduction => movement_work(Family::Reduction, 2 * whole.written.0, whole.written.0),
-        Role::Layout if name.contains("im2col") => moved(tensors.input, unfolded(&whole)),
+        Role::Layout if kernel_name::unfolds(name) => moved(tensors.input, unfolded(&whole)),
         Role::Layout => moved(whole.written.0, whole.written.0),
         _ => product(whole, name, part, caller, reading),
     }
@@ -222,6 +222,15 @@ mod tests {
         let product = kernel("aten::conv2d", "volta_sgemm_64x64_nn", 0, 1);
         assert_eq!(product.shape, Shape::Gemm { batch: 36, m: 128, n: 32, k: 64 });
         assert!((product.flop.0 * 4.0 - 2.0 * 8.0 * 32.0 * 256.0 * 64.0 * 9.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn an_image_is_unfolded_without_arithmetic() {
+        for name in ["Im2d2Col_v2", "void im2col_kernel<float>"] {
+            let unfolding = kernel("aten::conv2d", name, 0, 1);
+            let found = (unfolding.family, unfolding.flop.0, unfolding.read.0, unfolding.written.0);
+            assert_eq!(found, (Family::Movement, 0.0, INPUT, 9 * INPUT), "{name}");
+        }
     }
 
     #[test]

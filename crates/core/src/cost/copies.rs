@@ -51,6 +51,7 @@ fn start_us(route: Route) -> f64 {
 /// mean over V100 0.51, A100 0.26, GV100 0.32, P100 0.48, TITAN Xp 0.22 [Lin 2024, authors' code] and two traces of A100
 /// 0.25, 0.18. A lone copy on an idle machine reaches 0.8.
 const PINNED_SHARE: f64 = 0.3;
+const LONE_SHARE: f64 = 0.8;
 
 /// GB/s of copies of pageable memory, which the host first copies to pinned buffers, whatever the link: geometric mean of
 /// traces of V100 6.5 and 10, RTX 2080 Ti 3.5, H100 11.
@@ -66,7 +67,7 @@ fn transfer_us(bytes: f64, route: Route, pinned: Option<bool>, device: &DevicePr
     let over = |rate: f64| 1e6 * bytes / rate.max(1.0);
     match route {
         Route::PeerToPeer if device.peer_link.0 > 0.0 => over(0.8 * device.peer_link.0),
-        _ if route.is_of_host() && pinned == Some(false) => over((0.8 * link).min(STAGED_GB_S * 1e9)),
+        _ if route.is_of_host() && pinned == Some(false) => over((LONE_SHARE * link).min(STAGED_GB_S * 1e9)),
         Route::HostToDevice | Route::DeviceToHost | Route::PeerToPeer => over(PINNED_SHARE * link),
         Route::DeviceToDevice => within_us(2.0 * bytes, device),
         Route::Fill => within_us(bytes, device),
@@ -126,6 +127,16 @@ impl CopyCurve {
         let rate = |copy: &MeasuredCopy| transfer(copy) / (copy.us - start_us).max(0.1 * copy.us);
         let mut rates = copies.iter().filter(|copy| copy.bytes >= LARGE).map(rate).collect::<Vec<_>>();
         Self { start_us, rate: stats::median(&mut rates).unwrap_or(1.0).max(1e-3), error: 0.0 }
+    }
+
+    /// This curve, of copies between a host and `from`, on another device. Copies that did not fill their link waited for something
+    /// else, such as the host's memory: a slower link takes longer only from where they fill that one.
+    pub(super) fn moved(self, from: &DeviceProfile, device: &DeviceProfile) -> Self {
+        let slower = from.host_link.0 / device.host_link.0.max(1.0);
+        if slower <= 1.0 || device.model_id() == from.id {
+            return self;
+        }
+        Self { rate: (self.rate * slower).min(LONE_SHARE / PINNED_SHARE).max(self.rate), ..self }
     }
 
     fn us(&self, bytes: f64, route: Route, pinned: Option<bool>, device: &DeviceProfile) -> f64 {
@@ -195,6 +206,20 @@ mod tests {
         let unseen = copy(10_000_000, Route::HostToDevice, Some(true));
         let (us, error) = copy_us(&unseen, device, Some(curve)).unwrap();
         assert!((us / 2003.0 - 1.0).abs() < 0.01 && (error - 0.05).abs() < 1e-9, "{us} {curve:?}");
+    }
+
+    #[test]
+    fn a_copy_that_did_not_fill_its_link_takes_longer_on_a_slower_one_only_from_where_it_fills_that() {
+        let catalog = Catalog::builtin().unwrap();
+        let device = |name| -> &DeviceProfile { catalog.find(name).unwrap() };
+        let work = copy(1 << 30, Route::HostToDevice, Some(true));
+        // 27.7 of 63 GB/s.
+        let own = CopyCurve { start_us: 1.0, rate: 27.7 / (PINNED_SHARE * 63.0), error: 0.05 };
+        let rate = |curve: CopyCurve, on| (1 << 30) as f64 / 1e3 / copy_us(&work, device(on), Some(&curve)).unwrap().0;
+        let after = |on| rate(own.moved(device("H100"), device(on)), on);
+        for (on, wanted) in [("H100", 27.7), ("A100", 0.8 * 31.5), ("V100", 0.8 * 15.75)] {
+            assert!((after(on) / wanted - 1.0).abs() < 0.02, "{on}: {} GB/s", after(on));
+        }
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
+use crate::device::Precision;
 use crate::graph::DType;
 
-use super::operators::{ConvPass, operator_family};
+use super::operators::{ConvPass, gemm_precision, operator_family};
 use super::work::Family;
 
 /// A kernel's part in the work of its operator.
@@ -54,6 +55,8 @@ const FAMILY_PARTS: [(Family, &[&str]); 14] = [
             "conv_",
             "_conv",
             "im2col",
+            "im2d2col",
+            "im3d2col",
             "col2im",
             "nchwtonhwc",
             "nhwctonchw",
@@ -99,6 +102,11 @@ const FAMILY_PARTS: [(Family, &[&str]); 14] = [
             "triton_mm",
             "triton_tem_fused_mm",
             "dot_kernel",
+            "bmm_mxe",
+            "bmm_e4m3_",
+            "bmm_e2m1_",
+            "bmm_bfloat16_",
+            "bmm_fp16_",
         ],
     ),
     (Family::Pooling, &["pool"]),
@@ -157,17 +165,9 @@ pub fn role(kernel: &str, family: Family) -> Role {
         Family::Gemm | Family::Conv if has(&["splitkreduce", "splitk_reduce", "reduce_kernel", "postgsu"]) => {
             Role::SplitReduction
         }
+        Family::Conv if unfolds(kernel) => Role::Layout,
         Family::Conv
-            if has(&[
-                "nchwtonhwc",
-                "nhwctonchw",
-                "transpose",
-                "im2col",
-                "col2im",
-                "subtensorop",
-                "elementwise",
-                "transform",
-            ]) =>
+            if has(&["nchwtonhwc", "nhwctonchw", "transpose", "col2im", "subtensorop", "elementwise", "transform"]) =>
         {
             Role::Layout
         }
@@ -203,9 +203,16 @@ pub fn role(kernel: &str, family: Family) -> Role {
     }
 }
 
-/// Whether `kernel` only prepares the state of a scan or sort: a few bytes for each block of what follows.
+/// Whether `kernel` unfolds an image into a matrix with a column for each result (`im2col`, of MIOpen `Im2d2Col`).
+pub(crate) fn unfolds(kernel: &str) -> bool {
+    let name = kernel.to_ascii_lowercase();
+    ["im2col", "im2d2col", "im3d2col"].iter().any(|part| name.contains(part))
+}
+
+/// Whether `kernel` only prepares the state of a scan or sort, or adds up what blocks of a norm over lists found: a few bytes for
+/// each block.
 pub(crate) fn is_setup(kernel: &str) -> bool {
-    ["DeviceScanInitKernel", "DeviceCompactInitKernel", "RadixSortExclusiveSum"]
+    ["DeviceScanInitKernel", "DeviceCompactInitKernel", "RadixSortExclusiveSum", "lpnorm_cleanup"]
         .iter()
         .any(|part| kernel.contains(part))
 }
@@ -282,6 +289,24 @@ pub(crate) fn conv_pass(kernel: &str) -> Option<ConvPass> {
 pub(crate) fn is_tf32(kernel: &str) -> bool {
     let name = kernel.to_ascii_lowercase();
     ["tf32", "_s1688", "tensorop_s1688", "xf32"].iter().any(|part| name.contains(part))
+}
+
+/// How `kernel`, of `family`, computes by its name: on matrix units in the narrowest type that is there (products of FP4 and FP8
+/// factors run on units for FP8), attention in 16 bits where nothing says otherwise.
+pub(crate) fn units_of(kernel: &str, family: Family) -> Precision {
+    let name = kernel.to_ascii_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    let in_16_bits = family == Family::Attention && !has(&["f32", "float>", "float,"])
+        || has(&["mfma", "wmma", "hmma", "nvjet_h", "s16816", "h16816"]);
+    let is_bf16 = has(&["bfloat16", "nvjet_t"]);
+    match dtype(kernel) {
+        _ if has(&["e4m3", "e5m2", "fp8", "float8", "e2m1", "fp4", "nvjet_q", "_f8"]) => Precision::Fp8Tensor,
+        Some(named) if !is_bf16 => gemm_precision(named, false),
+        _ if is_bf16 => Precision::Bf16Tensor,
+        _ if is_tf32(kernel) || name.contains("nvjet_s") => Precision::Tf32,
+        _ if in_16_bits => Precision::Fp16Tensor,
+        _ => Precision::Fp32,
+    }
 }
 
 /// The element type that `kernel`'s name shows, for operators whose types were not recorded.

@@ -41,7 +41,7 @@ pub struct CostModels {
     copies: BTreeMap<CopyKind, CopyCurve>,
     /// Those of a trace's own, by route and memory: on a device without one a copy starts as late and comes as near to its link, so that
     /// a ratio is of one model.
-    copies_elsewhere: BTreeMap<(Route, Option<bool>), CopyCurve>,
+    copies_elsewhere: BTreeMap<(Route, Option<bool>), (CopyCurve, DeviceProfile)>,
     /// Factors of device files.
     scales: BTreeMap<(String, ScaleKind), Scale>,
     /// Measured products of devices whose model is the parameterised roofline.
@@ -142,10 +142,14 @@ impl CostModels {
         }
     }
 
-    /// These models with the curves of a trace's own copies.
+    /// These models with the curves of a trace's own copies on `devices`.
     #[must_use]
-    pub(crate) fn with_copies(&self, mut copies: BTreeMap<CopyKind, CopyCurve>) -> Self {
-        let copies_elsewhere = copies.iter().map(|((_, route, pinned), curve)| ((*route, *pinned), *curve)).collect();
+    pub(crate) fn with_copies(&self, mut copies: BTreeMap<CopyKind, CopyCurve>, devices: &[&DeviceProfile]) -> Self {
+        let elsewhere = |((id, route, pinned), curve): (&CopyKind, &CopyCurve)| {
+            let on = devices.iter().find(|device| device.id == *id)?;
+            Some(((*route, *pinned), (*curve, DeviceProfile::clone(on))))
+        };
+        let copies_elsewhere = copies.iter().filter_map(elsewhere).collect();
         for (kind, curve) in &self.copies {
             copies.entry(kind.clone()).or_insert(*curve);
         }
@@ -271,8 +275,13 @@ impl CostModels {
 
     fn copy_estimate(&self, work: &Work, kind: &CopyKind, device: &DeviceProfile) -> Option<Estimate> {
         let own = self.copies.get(kind);
-        let curve = own.or_else(|| self.copies_elsewhere.get(&(kind.1, kind.2)));
-        let (us, error) = copy_us(work, device, curve)?;
+        let elsewhere = || {
+            let (curve, from) = self.copies_elsewhere.get(&(kind.1, kind.2))?;
+            let is_over_link = kind.1.is_of_host() && kind.2 != Some(false);
+            Some(if is_over_link { curve.moved(from, device) } else { *curve })
+        };
+        let curve = own.copied().or_else(elsewhere);
+        let (us, error) = copy_us(work, device, curve.as_ref())?;
         // Away from the device of the curve the error is that of the general model.
         let error = if own.is_some() { error } else { error.max(copy_us(work, device, None)?.1) };
         Some(estimate_of(us, if curve.is_some() { "copy-traced" } else { "copy" }, error, false))

@@ -68,6 +68,11 @@ impl Prediction {
         self.provenance == Provenance::Unmodelled || self.is_by_roofs()
     }
 
+    /// Where it comes from as files and tables say it: what no model covers is unmodelled, whatever time it takes.
+    pub fn source(&self) -> Provenance {
+        if self.is_unmodelled() { Provenance::Unmodelled } else { self.provenance }
+    }
+
     /// Whether it follows the roofs of two devices, whatever it computes.
     pub fn is_by_roofs(&self) -> bool {
         self.model == ROOF_RATIO && self.provenance == Provenance::Anchored

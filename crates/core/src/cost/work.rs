@@ -319,7 +319,7 @@ pub(crate) fn element_bytes(work: &Work) -> u64 {
 /// Bytes of an element that is computed with in `precision`.
 pub(super) fn element_bytes_of(precision: Precision) -> u64 {
     match precision {
-        Precision::Fp64 => 8,
+        Precision::Fp64 | Precision::Fp64Matrix => 8,
         Precision::Fp32 | Precision::Fp32Matrix | Precision::Tf32 => 4,
         Precision::Fp16 | Precision::Fp16Tensor | Precision::Bf16Tensor => 2,
         Precision::Fp8Tensor | Precision::Int8Tensor => 1,

@@ -131,8 +131,9 @@ fn peaks(device: &DeviceProfile) -> BTreeSet<(Precision, Precision)> {
         let rate = device.peak_rate(precision);
         device.peak.iter().find(|(_, peak)| peak.0.to_bits() == rate.0.to_bits()).map(|(taken, _)| (precision, *taken))
     };
-    // Matrix units for plain fp32 are AMD's; elsewhere nothing is missing.
-    missing.filter(|precision| *precision != Precision::Fp32Matrix).filter_map(taken).collect()
+    // Some makers have matrix units for plain fp32, some chips for fp64; elsewhere nothing is missing.
+    let is_extra = |precision: &Precision| matches!(precision, Precision::Fp32Matrix | Precision::Fp64Matrix);
+    missing.filter(|precision| !is_extra(precision)).filter_map(taken).collect()
 }
 
 #[cfg(test)]

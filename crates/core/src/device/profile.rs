@@ -24,6 +24,8 @@ pub enum DeviceKind {
 pub enum Precision {
     /// 64-bit, vector units.
     Fp64,
+    /// 64-bit, matrix units; asked for products only.
+    Fp64Matrix,
     /// 32-bit, vector units.
     Fp32,
     /// 32-bit, matrix units that round nothing; asked for products only ([`DeviceProfile::product_rate`]).
@@ -44,8 +46,9 @@ pub enum Precision {
 
 impl Precision {
     /// All of them, in the order of the enum.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Fp64,
+        Self::Fp64Matrix,
         Self::Fp32,
         Self::Fp32Matrix,
         Self::Tf32,
@@ -60,6 +63,7 @@ impl Precision {
     pub fn key(self) -> &'static str {
         match self {
             Self::Fp64 => "fp64",
+            Self::Fp64Matrix => "fp64_matrix",
             Self::Fp32 => "fp32",
             Self::Fp32Matrix => "fp32_matrix",
             Self::Tf32 => "tf32",
@@ -71,11 +75,23 @@ impl Precision {
         }
     }
 
+    /// The element type, as frameworks call it.
+    pub fn type_name(self) -> &'static str {
+        let key = self.key();
+        key.split_once('_').map_or(key, |(name, _)| name)
+    }
+
     /// Whether it runs on tensor (matrix) units.
     pub fn is_tensor(self) -> bool {
         matches!(
             self,
-            Self::Fp32Matrix | Self::Tf32 | Self::Fp16Tensor | Self::Bf16Tensor | Self::Fp8Tensor | Self::Int8Tensor
+            Self::Fp64Matrix
+                | Self::Fp32Matrix
+                | Self::Tf32
+                | Self::Fp16Tensor
+                | Self::Bf16Tensor
+                | Self::Fp8Tensor
+                | Self::Int8Tensor
         )
     }
 
@@ -86,6 +102,7 @@ impl Precision {
             Self::Fp8Tensor | Self::Int8Tensor => Some(Self::Fp16Tensor),
             Self::Fp16Tensor => Some(Self::Fp16),
             Self::Tf32 => Some(Self::Fp32Matrix),
+            Self::Fp64Matrix => Some(Self::Fp64),
             Self::Bf16Tensor | Self::Fp64 | Self::Fp16 | Self::Fp32Matrix => Some(Self::Fp32),
             Self::Fp32 => None,
         }

@@ -129,7 +129,7 @@ impl Context {
         let profiles: Vec<&DeviceProfile> = devices.iter().map(|device| &*device.profile).collect();
         let copies = copies_of(graph, &profiles);
         let curves = copy_curves(copies.iter().map(|(work, device, us)| (work, *device, *us)));
-        let models = if curves.is_empty() { models } else { Arc::new(models.with_copies(curves)) };
+        let models = if curves.is_empty() { models } else { Arc::new(models.with_copies(curves, &profiles)) };
         let host = HostModel::fit(graph);
         let databases = Databases::default();
         Self {

@@ -187,6 +187,32 @@ const KEY: usize = TOLD + 1;
 /// Stands for sparse updates where keys tell kinds of tasks.
 const UPDATE: u32 = 6;
 
+/// Which units compute convolutions of 32-bit floats: what frameworks choose by default differs by device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ConvUnits {
+    #[default]
+    AsTraced,
+    /// TF32, which cuDNN is allowed where a GPU has it.
+    Tf32,
+    /// Full 32 bits: `PyTorch` asks MIOpen for nothing less.
+    Fp32,
+}
+
+impl ConvUnits {
+    /// What is taken for granted with units that were not traced.
+    pub(super) fn told(self) -> Option<&'static str> {
+        match self {
+            Self::AsTraced => None,
+            Self::Tf32 => {
+                Some("convolutions of 32-bit floats are taken to run in TF32 there, as frameworks do by default")
+            }
+            Self::Fp32 => Some(
+                "convolutions traced in TF32 are taken to run in fp32 there, as PyTorch on ROCm computes them by default",
+            ),
+        }
+    }
+}
+
 /// What decides a task's work, as numbers.
 type Key = [u32; KEY];
 
@@ -200,8 +226,7 @@ pub(super) struct Classifier<'a> {
     seen: Vec<NodeId>,
     /// Number of the first new class.
     first: u32,
-    /// Whether convolutions of 32-bit floats run in TF32.
-    tf32: bool,
+    conv_units: ConvUnits,
     /// The classes that tasks were traced in: what was recorded wrong stays so in other types and sizes.
     traced: Option<&'a WorkClasses>,
 }
@@ -217,7 +242,7 @@ impl<'a> Classifier<'a> {
             known: FxHashMap::default(),
             seen: Vec::new(),
             first,
-            tf32: false,
+            conv_units: ConvUnits::AsTraced,
             traced: None,
         }
     }
@@ -227,9 +252,9 @@ impl<'a> Classifier<'a> {
         Self { traced: Some(traced), ..self }
     }
 
-    /// With convolutions of 32-bit floats in TF32, as frameworks run them by default where a device has it.
-    pub(super) fn with_tf32(self, tf32: bool) -> Self {
-        Self { tf32, ..self }
+    /// With convolutions of 32-bit floats on other units than traced.
+    pub(super) fn with_conv_units(self, conv_units: ConvUnits) -> Self {
+        Self { conv_units, ..self }
     }
 
     /// The class of a task.
@@ -275,8 +300,12 @@ impl<'a> Classifier<'a> {
     }
 
     fn on_units(&self, work: Work) -> Work {
-        let is_plain = self.tf32 && work.family == Family::Conv && work.precision == Precision::Fp32;
-        if is_plain { Work { precision: Precision::Tf32, ..work } } else { work }
+        let precision = match (self.conv_units, work.precision) {
+            (ConvUnits::Tf32, Precision::Fp32) if work.family == Family::Conv => Precision::Tf32,
+            (ConvUnits::Fp32, Precision::Tf32) if work.family == Family::Conv => Precision::Fp32,
+            (_, traced) => traced,
+        };
+        Work { precision, ..work }
     }
 
     fn key(&self, task: &Task) -> Key {

@@ -16,6 +16,7 @@ use super::{Roof, Scene, rate, short};
 pub(super) fn name(precision: Precision) -> &'static str {
     match precision {
         Precision::Fp64 => "fp64",
+        Precision::Fp64Matrix => "fp64 matrix",
         Precision::Fp32 => "fp32",
         Precision::Fp32Matrix => "fp32 matrix",
         Precision::Tf32 => "TF32",

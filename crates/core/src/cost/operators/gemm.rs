@@ -38,7 +38,7 @@ pub(crate) fn gemm_bytes(size: GemmSize, element: u64, result: u64) -> (Bytes, B
 /// kernel's name says tf32.
 pub(crate) fn gemm_precision(dtype: DType, tf32: bool) -> Precision {
     match dtype {
-        DType::Fp64 => Precision::Fp64,
+        DType::Fp64 => Precision::Fp64Matrix,
         DType::Fp16 => Precision::Fp16Tensor,
         DType::Bf16 => Precision::Bf16Tensor,
         DType::Fp8 => Precision::Fp8Tensor,

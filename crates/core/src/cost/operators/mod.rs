@@ -317,6 +317,9 @@ pub(super) mod tests {
         let parts = Operands { inputs: vec![list(&[&[64, 100], &[64, 28]])], outputs: Vec::new() };
         let heads = operands(&[&[1, 2, 8, 4], &[1, 2, 8, 4], &[1, 2, 8, 4]]);
         let table = || operands(&[&[1000, 16]]);
+        let image = with(operands(&[&[8, 64, 56, 56]]), &["[3, 3]", "[1, 1]", "[1, 1]", "[1, 1]"]);
+        let inputs = [one().inputs, vec![list(&[&[5]])], operands(&[&[5, 100]]).inputs];
+        let placed = with(Operands { inputs: inputs.concat(), outputs: Vec::new() }, &["False"]);
         let all = [
             // 2·M·N·K; A 64 × 32, B 32 × 16, result 64 × 16.
             worked("aten::mm", operands(&[&[64, 32], &[32, 16]]), 65_536.0, 4 * (2048 + 512), 4 * 1024),
@@ -336,6 +339,8 @@ pub(super) mod tests {
             worked("aten::sum", one(), 6400.0, 25_600, 4),
             worked("aten::mse_loss", pair(), 19_200.0, 51_200, 4),
             worked("aten::binary_cross_entropy", pair(), 44_800.0, 51_200, 4),
+            // Without reduction a loss an element.
+            worked("aten::mse_loss", with(pair(), &["0"]), 19_200.0, 51_200, 25_600),
             worked("aten::mse_loss_backward", operands(&[&[1], &[64, 100], &[64, 100]]), 6400.0, 51_204, 25_600),
             // Each part read and written once.
             worked("aten::cat", parts, 0.0, 4 * 8192, 4 * 8192),
@@ -356,6 +361,12 @@ pub(super) mod tests {
             worked("aten::_fused_adagrad_", lists(3), 7000.0, 12_000, 8000),
             worked("aten::_foreach_add_", lists(2), 1000.0, 8000, 4000),
             worked("aten::_foreach_addcdiv_", lists(3), 2000.0, 12_000, 4000),
+            // A norm for each tensor.
+            worked("aten::_foreach_norm", lists(1), 1000.0, 4000, 4),
+            // Windows of 3 × 3 around each of 56 × 56 places.
+            worked("aten::im2col", image, 0.0, 4 * 8 * 64 * 3136, 9 * 4 * 8 * 64 * 3136),
+            // 5 rows of 100 read and written, and the numbers of 5 rows.
+            worked("aten::index_put_", placed, 0.0, 5 * 400 + 40, 5 * 400),
         ];
         for Worked { operator, operands, flop, read, written } in all {
             let work = operator_work(operator, &operands, Reading::default());

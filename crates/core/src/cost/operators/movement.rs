@@ -43,8 +43,6 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         | "_reshape_copy"
         | "constant_pad_nd"
         | "pad"
-        | "im2col"
-        | "col2im"
         | "permute_pooled_embs"
         | "permute_pooled_embs_auto_grad"
         | "nan_to_num"
@@ -52,6 +50,11 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         | "_local_scalar_dense" => {
             let written = args.output().map(|dims| elements(dims).saturating_mul(args.dtype().size()));
             moved(size(0)?, written.unwrap_or(size(0)?))
+        }
+        "im2col" | "col2im" => {
+            let unfolded =
+                args.output().map(elements).or_else(|| if name == "im2col" { columns(args) } else { folded(args) });
+            moved(size(0)?, unfolded?.saturating_mul(args.dtype().size()))
         }
         "upsample_nearest1d" | "upsample_nearest2d" | "upsample_bilinear2d" => {
             moved(size(0)?, resampled(args, 1)?.saturating_mul(args.dtype().size()))
@@ -80,6 +83,31 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
         }
         _ => indexing(name, args),
     }
+}
+
+/// Elements of an image `[batch, channels, h, w]` unfolded into a column for each place of the window, which the arguments describe:
+/// its size, the distance of its elements, what is added around the image, and the steps that it takes.
+fn columns(args: Args<'_>) -> Option<u64> {
+    let (planes, sides) = args.tensor(0)?.split_last_chunk::<2>()?;
+    let numbers = |at: usize, axis: usize| {
+        let list = args.numbers(at)?;
+        list.get(axis).or(list.first()).map(|number| number.unsigned_abs())
+    };
+    (0..sides.len()).try_fold(elements(planes), |count: u64, axis| {
+        let (window, apart, around) = (numbers(1, axis)?, numbers(2, axis)?, numbers(3, axis)?);
+        let spare = (sides[axis].saturating_add(around.saturating_mul(2)))
+            .saturating_sub(apart.saturating_mul(window.saturating_sub(1)).saturating_add(1));
+        let places = spare / numbers(4, axis)?.max(1) + 1;
+        Some(count.saturating_mul(window).saturating_mul(places))
+    })
+}
+
+/// Elements of the image that columns `[batch, channels · window, places]` are added up to.
+fn folded(args: Args<'_>) -> Option<u64> {
+    let &[batch, rows, _] = args.tensor(0)?.first_chunk::<3>()?;
+    let product =
+        |at: usize| Some(args.numbers(at)?.iter().fold(1, |all: u64, side| all.saturating_mul(side.unsigned_abs())));
+    Some(batch.saturating_mul(rows / product(2)?.max(1)).saturating_mul(product(1)?))
 }
 
 /// Elements of an image after it was resampled: as recorded, by the wanted size in argument `at`, or by factors behind it; as many as
@@ -139,8 +167,12 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
             moved(args.output().map_or(indices.saturating_mul(each), elements), dtype, indices, 1)
         }
         "_index_put_impl" | "index_put" | "_unsafe_index_put" => {
-            let placed = args.tensor(2).map_or(elements(source), elements);
-            moved(placed, dtype, placed, 2)
+            let lists = args.list(1).unwrap_or_default();
+            let (picked, each) = picks(source, &lists);
+            let placed = args.tensor(2).map_or(picked.saturating_mul(each), elements);
+            // Where it adds to them, the old values are read as well.
+            let times = 1 + u64::from(args.truth(3) == Some(true));
+            moved(placed, dtype, sum(lists.iter().filter(|dims| !dims.is_empty()).map(|dims| elements(dims))), times)
         }
         // Keys and values go to their places in the cache; queries and keys are turned in place.
         "reshape_and_cache_flash" => pair(args, 0),

@@ -244,6 +244,8 @@ pub(super) fn optimizer(name: &str, args: Args<'_>) -> Option<Work> {
     // A fused step reads gradients and state and writes back parameters and state; the others write their first list.
     let (read, written) = if fused {
         (one.saturating_mul(lists), one.saturating_mul(lists.saturating_sub(1).max(1)))
+    } else if name.contains("norm") {
+        (args.bytes(), (first.len() as u64).saturating_mul(dtype.size()))
     } else {
         (args.bytes(), one)
     };

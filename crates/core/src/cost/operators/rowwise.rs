@@ -169,6 +169,12 @@ fn reduction(name: &str, args: Args<'_>, columns: bool) -> Option<Work> {
     let tensors = args.tensors();
     let (largest, dtype) = tensors.iter().max_by_key(|(dims, _)| elements(dims))?;
     let count = elements(largest);
+    if is_unreduced(name, args) {
+        let loss = Flop(count as f64 * reduction_flop_per_element(name));
+        let (read, written) = (Bytes(args.bytes()), Bytes(count.saturating_mul(dtype.size())));
+        let precision = vector_precision(*dtype);
+        return Some(Work { family: Family::Reduction, flop: loss, read, written, precision, shape: Shape::Plain });
+    }
     let axes = if columns { None } else { reduced_axes(name, args, largest.len()) };
     let shape = reduced(largest, axes, columns);
     let results = match shape {
@@ -185,6 +191,17 @@ fn reduction(name: &str, args: Args<'_>, columns: bool) -> Option<Work> {
         precision: vector_precision(*dtype),
         shape: shape.possible(),
     })
+}
+
+/// Whether a loss is asked for of each element: without reduction.
+fn is_unreduced(name: &str, args: Args<'_>) -> bool {
+    let at = match name {
+        "mse_loss" | "l1_loss" | "smooth_l1_loss" | "huber_loss" | "kl_div" => 2,
+        "binary_cross_entropy" => 3,
+        "binary_cross_entropy_with_logits" => 4,
+        _ => return false,
+    };
+    args.number(at) == Some(0)
 }
 
 /// Which dimensions of `rank` operator `name` reduces, where its arguments say so: those that it names, of losses and of

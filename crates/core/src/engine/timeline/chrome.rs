@@ -235,7 +235,7 @@ impl<'a> Timeline<'a> {
             device,
             stream,
             bytes: is_copy.then_some(shown.bytes),
-            source: Some(format!("{:?}", shown.prediction.provenance).to_lowercase()),
+            source: Some(format!("{:?}", shown.prediction.source()).to_lowercase()),
             collective: collective.map(|one| self.graph.names.get(one.kind).to_owned()),
             group: collective.map(|one| self.graph.names.get(one.group).to_owned()),
             group_size: collective
@@ -277,7 +277,7 @@ impl<'a> Timeline<'a> {
         let args = Args {
             input_dims: bytes.map(|bytes| vec![event::Dims::One(vec![bytes])]),
             input_type: bytes.map(|_| vec!["signed char"]),
-            source: Some(format!("{:?}", shown.prediction.provenance).to_lowercase()),
+            source: Some(format!("{:?}", shown.prediction.source()).to_lowercase()),
             ..Args::default()
         };
         Event::complete("user_annotation", shown.name.into(), self.process(lane), start, end, args)

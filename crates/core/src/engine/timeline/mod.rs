@@ -115,7 +115,7 @@ impl<'a> Timeline<'a> {
         let row = |shown: &Shown<'_>| {
             let lane = self.lane(shown.lane)?;
             let measured = shown.node.filter(|_| !self.graph.is_predicted);
-            let source = format!("{:?}", shown.prediction.provenance).to_lowercase();
+            let source = format!("{:?}", shown.prediction.source()).to_lowercase();
             Some(TaskRow {
                 rank: lane.rank.0,
                 lane: lane_label(&lane),

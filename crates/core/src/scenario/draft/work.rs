@@ -9,7 +9,7 @@ use crate::device::{DeviceProfile, Precision};
 use crate::graph::{NodeId, Operands, OperatorId, Phase};
 use crate::scenario::kernel_work::KernelWork;
 use crate::scenario::roles::Role;
-use crate::scenario::work_classes::{Class, Classifier, NO_CLASS, Overrides};
+use crate::scenario::work_classes::{Class, Classifier, ConvUnits, NO_CLASS, Overrides};
 
 use super::by_node::ByNode;
 use super::merge::Merge;
@@ -27,8 +27,8 @@ pub(super) struct TaskWorks {
     class_of_work: FxHashMap<usize, u32>,
     /// Arguments of operators that edits changed.
     pub(super) overrides: Overrides,
-    /// Whether convolutions of 32-bit floats run in TF32, which the traced devices do not have.
-    tf32: bool,
+    /// The units of convolutions of 32-bit floats on the devices that they run on now.
+    conv_units: ConvUnits,
     /// By task whose work follows the placement of embedding tables, the class that it has without.
     unplaced: FxHashMap<NodeId, u32>,
     /// Tasks whose work was changed by itself.
@@ -84,29 +84,33 @@ impl Draft<'_> {
         plan::follow_operands(self);
     }
 
-    /// Lets convolutions of 32-bit floats run in TF32 where all devices have it and none of the traced ones did: frameworks allow it
-    /// by default, of convolutions alone. Whether they do.
+    /// Lets convolutions of 32-bit floats run in TF32 where all devices allow it by default and none of the traced ones did, and in
+    /// fp32 where it was traced and they are AMD's.
     pub(in crate::scenario) fn choose_units(&mut self) {
         let has = |device: &DeviceProfile| !device.is_amd() && device.peak.contains_key(&Precision::Tf32);
         let traced = self.context().devices.iter().any(|device| has(&device.profile));
-        let tf32 = !traced && self.devices().iter().all(|device| has(device));
-        if std::mem::replace(&mut self.works.tf32, tf32) != tf32 {
+        let units = match traced {
+            true if self.devices().iter().all(|device| device.is_amd()) => ConvUnits::Fp32,
+            false if self.devices().iter().all(|device| has(device)) => ConvUnits::Tf32,
+            _ => ConvUnits::AsTraced,
+        };
+        if std::mem::replace(&mut self.works.conv_units, units) != units {
             self.reclassify();
             self.follow_replaced();
             plan::follow_operands(self);
         }
     }
 
-    /// Whether convolutions of 32-bit floats run in TF32, which the traced devices do not have.
-    pub fn gained_tf32(&self) -> bool {
-        self.works.tf32
+    /// The units of convolutions of 32-bit floats.
+    pub(in crate::scenario) fn conv_units(&self) -> ConvUnits {
+        self.works.conv_units
     }
 
     fn reclassify(&mut self) {
         let works = self.base.works();
         let first = (works.classes.len() + self.works.classes.len()) as u32;
         let classifier = Classifier::new(self.base.graph(), &self.works.overrides, &works.sharing, first);
-        let mut classifier = classifier.with_tf32(self.works.tf32).of_traced(works);
+        let mut classifier = classifier.with_conv_units(self.works.conv_units).of_traced(works);
         let mut class_of = Vec::with_capacity(works.of_node.len());
         let individual = !self.works.class_of.is_empty();
         for node in self.base.graph().tasks.node_indices() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, NodeId, TaskKind, launches_graph};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
 use crate::scenario::effect::Effect;
@@ -36,7 +36,8 @@ pub(super) const EDIT: Grammar = Grammar {
 /// Host time of a graph launch: a fixed part, and a part per kernel. CUDA's is between some ns and 0.2 µs by version.
 const LAUNCH: DurNs = DurNs(10_000);
 const PER_KERNEL: DurNs = DurNs(50);
-/// HIP submits a graph kernel by kernel: 1573 µs for 555 of them, the one launch of a graph among the traces (MI300X).
+/// HIP may submit a graph kernel by kernel: 1573 µs for 555 of them (an MI300X). Between drivers this differs tenfold, so a trace that
+/// holds launches of graphs tells its own.
 const PER_KERNEL_HIP: DurNs = DurNs(2_800);
 /// Gap between kernels of a graph on one stream.
 const GAP: DurNs = DurNs(600);
@@ -59,16 +60,23 @@ impl Transform for CudaGraph {
         }
         let mut report = StepReport::default();
         let (mut kernels, mut graphs) = (0, 0);
+        let measured = measured_per_kernel(draft);
         let lanes = draft.in_order(|node| !draft.kind_of(node).is_device());
         for ((lane, step), launches) in &groups {
             let host = lanes.get(lane).map(Vec::as_slice).unwrap_or_default();
-            let (captured, host) = capture(draft, launches, host);
+            let (captured, host) = capture(draft, launches, host, measured);
             report.changed += captured + host;
             kernels += if *step { captured } else { 0 };
             graphs += usize::from(*step);
         }
         report.say(Effect::assumed("all of the host's time between launches can be captured", DOUBT));
         report.summary = format!("{} in {}", count(kernels, "kernel"), count(graphs, "graph"));
+        if let Some(cost) = measured {
+            let cost = format!(
+                "launching the graphs is taken to cost {cost} a kernel, as launches of graphs did in the trace"
+            );
+            report.say(Effect::assumption(cost));
+        }
         if graphs > 1 {
             report.say(Effect::note(format!("{graphs} graphs per step: host waits and threads part them")));
         }
@@ -151,11 +159,26 @@ fn launch_by(draft: &mut Draft<'_>, first: Node, launch: &Launch, kernels: &Node
     }
 }
 
+/// What the trace's own launches of graphs took for each kernel, beyond the fixed part of each; `None` where it has none.
+fn measured_per_kernel(draft: &Draft<'_>) -> Option<DurNs> {
+    let graph = draft.graph();
+    let mut kernels: BTreeMap<NodeId, i64> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel) {
+        let call = graph.launch_of(node).filter(|&call| launches_graph(graph.names.get(graph.tasks[call].name)));
+        if let Some(call) = call {
+            *kernels.entry(call).or_default() += 1;
+        }
+    }
+    let time: DurNs = kernels.keys().map(|&call| (graph.tasks[call].duration - LAUNCH).max(DurNs::ZERO)).sum();
+    let launched: i64 = kernels.values().sum();
+    (launched > 0).then(|| DurNs(time.0 / launched))
+}
+
 /// Replaces the launches by the first of them; how many kernels and how many host tasks that changed.
 ///
 /// # Arguments
-/// `host`: the host tasks of the launching lane, in order.
-fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node]) -> (usize, usize) {
+/// `host`: the host tasks of the launching lane, in order; `measured`: what a kernel of a graph costs to launch, where the trace tells.
+fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node], measured: Option<DurNs>) -> (usize, usize) {
     let calls: NodeSet = launches.iter().map(|launch| launch.call).collect();
     let kernels: NodeSet = launches.iter().map(|launch| launch.kernel).collect();
     let is_call = |node: &Node| calls.contains(*node);
@@ -165,7 +188,7 @@ fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node]) -> (usize,
     let first = host[begin];
     let rank = draft.base().rank_index(draft.lane_of(first));
     let is_hip = draft.device(rank).is_some_and(|device| device.is_amd());
-    let per_kernel = if is_hip { PER_KERNEL_HIP } else { PER_KERNEL };
+    let per_kernel = measured.unwrap_or(if is_hip { PER_KERNEL_HIP } else { PER_KERNEL });
     let duration = LAUNCH + per_kernel * launches.len() as i64;
     let prediction = Prediction {
         duration,

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::cost::Family;
 use crate::cost::operators::operator_family;
 use crate::device::{DeviceKind, DeviceProfile, Precision};
-use crate::graph::{DType, Operand, Operands, OperatorId, Phase, TaskKind};
+use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Cast, Draft, Node};
@@ -88,6 +88,11 @@ impl Transform for MixedPrecision {
         report.summary =
             format!("{}, {casts} of weights and their gradients, {activations} of activations", report.summary);
         report.effects.extend(self.without_units(draft).map(Effect::note));
+        let on_host =
+            |node: NodeId| graph.tasks[node].kind == TaskKind::Compute && draft.price(node).provenance.is_modelled();
+        if graph.tasks.node_indices().any(on_host) {
+            report.say(Effect::assumption(self.on_host()));
+        }
         if missing > 0 {
             let text = format!("{}: weight not recorded, no cast added", count(missing, "product"));
             report.say(Effect::assumption(text));
@@ -101,6 +106,15 @@ impl Transform for MixedPrecision {
 }
 
 impl MixedPrecision {
+    /// What is taken for granted of operators that run on the host.
+    fn on_host(self) -> String {
+        let name = self.dtype.name();
+        format!(
+            "the host is taken to compute products in {name} as fast as in fp32 and to gain by fewer bytes alone; a processor without \
+             {name} arithmetic takes longer. Casts on the host are not counted"
+        )
+    }
+
     /// What a device without matrix units for the type does instead.
     fn without_units(self, draft: &Draft<'_>) -> Option<String> {
         let (own, other) = match self.dtype {

@@ -88,9 +88,9 @@ impl SwapGpu {
         }
         recost_collectives(draft, &collectives, &mut report);
         report.effects.extend(carried_over(draft, device));
-        if draft.gained_tf32() && kernels.iter().any(|&node| draft.family(node) == Some(Family::Conv)) {
-            let tf32 = "convolutions of 32-bit floats are taken to run in TF32 there, as frameworks do by default";
-            report.say(Effect::assumption(tf32));
+        let of_convolutions = kernels.iter().any(|&node| draft.family(node) == Some(Family::Conv));
+        if let Some(units) = draft.conv_units().told().filter(|_| of_convolutions) {
+            report.say(Effect::assumption(units));
         }
         report.effects.extend(without_units(draft, &kernels, device).into_iter().map(Effect::assumption));
         report.is_met = is_there;
@@ -132,9 +132,12 @@ fn without_units(draft: &Draft<'_>, kernels: &[NodeId], device: &DeviceProfile) 
         }
     }
     let told = |(precision, nodes): (Precision, Vec<NodeId>)| {
-        let instead = device.unit(precision).map_or("nothing", Precision::key);
+        let unit = device.unit(precision);
+        let instead = unit.map_or("nothing", Precision::type_name);
+        let vector = if unit.is_some_and(Precision::is_tensor) { "" } else { " on vector units" };
         let kernels = count(in_step(draft, &nodes), "kernel");
-        format!("{} has no units for {}: {kernels} taken to compute in {instead}", device.id, precision.key())
+        let lacking = precision.type_name();
+        format!("{} has no matrix units for {lacking}: {kernels} taken to compute in {instead}{vector}", device.id)
     };
     missing.into_iter().map(told).collect()
 }

@@ -29,3 +29,15 @@ pub fn measured_runs(text: &str) -> Result<Vec<MeasuredRun>, FitError> {
     });
     rows.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_faster_than_any_machine_is_refused() {
+        let run = |seconds: &str| measured_runs(&format!("name,flop,bytes,seconds\na,1e12,1e9,{seconds}\n"));
+        assert_eq!(run("1e-3").unwrap().len(), 1);
+        assert!(run("1e-12").unwrap_err().to_string().contains("seconds"));
+    }
+}

@@ -280,6 +280,18 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_goes_on_in_a_script_that_it_began_and_in_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [notes, script] = ["notes.txt", "script.retime"].map(|name| folder.path().join(name));
+        fs::write(&notes, "mine").unwrap();
+        assert!(begin_recording(&notes).is_err() && append(&notes, "batch 7").is_err());
+        assert_eq!(fs::read(&notes).unwrap(), b"mine");
+        begin_recording(&script).unwrap();
+        append(&script, "batch 7").unwrap();
+        assert_eq!(fs::read_to_string(&script).unwrap(), format!("{RECORDED}\nbatch 7\n"));
+    }
+
+    #[test]
     fn an_existing_file_is_kept_unless_told_otherwise() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.json");

@@ -59,7 +59,12 @@ pub(super) fn run(args: &RooflineArgs) -> Result<()> {
         Ok(SystemAnswer { planes: planes(&roofline.roofs), roofline })
     };
     let systems: Result<Vec<SystemAnswer>> = systems.iter().map(answer).collect();
-    let answer = Answer { traces: [], systems: systems?, diagnostics: [] };
+    let systems = systems?;
+    if !series.algorithms.is_empty() && systems.iter().all(|system| system.roofline.algorithms.is_empty()) {
+        let why = "more processes than elements leave nothing for each: another --size, or fewer --processes";
+        return Err(Misuse(why.into()).into());
+    }
+    let answer = Answer { traces: [], systems, diagnostics: [] };
     if let Some(path) = &args.svg {
         write_new(
             path,

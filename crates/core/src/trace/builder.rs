@@ -123,3 +123,17 @@ impl TraceBuilder {
         Ok(trace)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_predicted_to_take_days_takes_them_and_what_was_recorded_so_did_not_end() {
+        let days = Some(DurNs(2 * DAY.0));
+        let mut builder = TraceBuilder::default();
+        assert_eq!(builder.length(days, String::new), DurNs::ZERO);
+        builder.predicted = Some("place-on V100".to_owned());
+        assert_eq!(builder.length(days, String::new), DurNs(2 * DAY.0));
+    }
+}

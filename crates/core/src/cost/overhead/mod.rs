@@ -282,6 +282,15 @@ mod tests {
     }
 
     #[test]
+    fn counts_that_no_number_holds_stay_the_largest_and_no_call_lasts_longer_than_an_hour() {
+        let often = Statistic { count: u64::MAX, ..Statistic::of(&[1.0]).unwrap() };
+        assert_eq!(often.pooled(often).count, u64::MAX);
+        let (mut few, one) = (Overheads::new("here".to_owned()), Statistic::of(&[1.0]).unwrap());
+        few.add(OverheadKind::T1, "", Statistic { mean_us: 1e10, ..one });
+        assert!(Overheads::from_json(&few.to_json()).unwrap_err().to_string().contains("to an hour"));
+    }
+
+    #[test]
     fn outliers_beyond_one_and_a_half_interquartile_ranges_are_dropped() {
         // Q1 = 2, Q3 = 4: kept are -1 to 7.
         assert_eq!(without_outliers(vec![3.0, 1.0, 100.0, 2.0, 4.0]), [1.0, 2.0, 3.0, 4.0]);
@@ -312,6 +321,6 @@ mod tests {
         let bad = |text: &str| Overheads::from_json(text).unwrap_err().to_string();
         assert!(bad("{\n \"rows\": [\n  7").contains("line 3"));
         let row = r#"{"rows":[{"type":"T2","op":"x","mean_us":-1,"std_us":0,"count":1}]}"#;
-        assert!(bad(row).contains("`x` has mean_us -1"));
+        assert!(bad(row).contains("`x` has mean_us -1e0: expected µs"));
     }
 }

@@ -135,7 +135,7 @@ impl Runner {
                 }
             }
             (request @ (Request::Write { .. } | Request::Append { .. } | Request::Record(_)), _) => {
-                self.host.serve(request)
+                self.host.serve(request);
             }
             (request, Served::InTurn(waiting)) => waiting.push_back(request),
             (request, Served::OnThreads) => {

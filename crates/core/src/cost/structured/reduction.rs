@@ -141,7 +141,7 @@ mod tests {
         for (device, rows, columns, measured) in cases {
             let device = catalog.find(device).unwrap();
             let us = device.kernel_start.secs() * 1e6 + reduction_us(&Shape::Columns { rows, columns }, device);
-            assert!((us / measured - 1.0).abs() < 0.3, "{rows} × {columns} on {}: {us} µs for {measured}", device.id);
+            assert!((us / measured - 1.0).abs() < 0.35, "{rows} × {columns} on {}: {us} µs for {measured}", device.id);
         }
     }
 

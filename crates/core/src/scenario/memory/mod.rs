@@ -7,7 +7,7 @@ mod weights;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::{Reading, operator_work};
-use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
 use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, MemorySource, RankMemory};
 use crate::scenario::base::Base;
 use crate::scenario::draft::{Draft, SharedStates};
@@ -115,8 +115,8 @@ impl Sizes<'_, '_> {
         // Inputs, or a cache, which was there before the iteration and stays: how large that is was chosen once.
         let is_given = buffer.from == BEFORE && buffer.until == AFTER;
         if is_given && buffer.holds == Holds::Other && source == MemorySource::Tensors {
-            let ratio = buffer.operator.map_or(1.0, |user| self.ratio_of_given(user, buffer.bytes.0));
-            return Bytes((buffer.bytes.0 as f64 * ratio).round() as u64);
+            let ratio = buffer.operator.and_then(|user| self.ratio_of_argument(user, buffer.bytes.0));
+            return Bytes((buffer.bytes.0 as f64 * ratio.unwrap_or(1.0)).round() as u64);
         }
         let follows = match buffer.holds {
             Holds::Other => !is_given,
@@ -168,17 +168,6 @@ impl Sizes<'_, '_> {
         let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
         let name = |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name);
         std::iter::successors(Some(operator), around).take(DEPTH).any(|id| name(id).ends_with("_sparse_backward"))
-    }
-
-    /// How much larger what an operator was given is. What the backward pass is given first was made within it, if not by a node
-    /// that was recorded.
-    fn ratio_of_given(&mut self, user: OperatorId, bytes: u64) -> f64 {
-        let in_backward = self.draft.graph().operators[user.0 as usize].phase == Phase::Backward;
-        match self.ratio_of_argument(user, bytes) {
-            Some(ratio) => ratio,
-            None if in_backward => self.ratio(user, bytes),
-            None => 1.0,
-        }
     }
 
     /// How much larger what an operator was given is, by the arguments of its size, of it or of operators around it; `None` where

@@ -981,7 +981,7 @@ fn compare_tells_which_is_faster_only_beyond_the_error() {
     let (slow, fast) =
         (scenario("slow.toml", "\"scale kind=kernel x3\""), scenario("fast.toml", "\"scale kind=kernel x2\""));
     let answer = json(&["compare", &slow, &fast, "--on", &sample(GPU)]);
-    assert_eq!(answer["verdict"], "b-faster");
+    assert_eq!(answer["verdict"], "cannot-tell", "times of the trace are predictions, which are off by more");
     let with = |file: &str| json(&["simulate", &sample(GPU), "--scenario", file])["simulated_ns"].as_i64().unwrap();
     assert_eq!(answer["delta_ns"].as_i64().unwrap(), with(&fast) - with(&slow));
     let linear = row(&answer, "aten::linear");

@@ -168,6 +168,8 @@ impl Side {
         let mut errors = errors_by_model(&outcome.resolved, &outcome.schedule);
         errors.insert(ASSUMED, assumed.0.abs() as f64);
         errors.insert(CUT, summary.cut.map_or(0.0, |cut| cut.begin_ns.0.abs() as f64));
+        // What predicted times are off by, both sides of one trace are off by.
+        let of_edits = if loaded.predicted().is_some() { TYPICAL_SPREAD } else { summary.noise };
         let enabled = outcome.scenario.steps.iter().filter(|step| step.enabled);
         let accounts = outcome.steps.iter().filter(|step| step.enabled);
         let figures = SideFigures {
@@ -182,7 +184,7 @@ impl Side {
             profile: Profile::of(&sources),
             errors,
             noise_ns,
-            edited_noise_ns: if summary.is_changed() { summary.noise * summary.steady_ns.0 as f64 } else { 0.0 },
+            edited_noise_ns: if summary.is_changed() { of_edits * summary.steady_ns.0 as f64 } else { 0.0 },
             trace: trace(loaded),
             measured_ns: period(loaded),
         }

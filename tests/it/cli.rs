@@ -787,7 +787,8 @@ fn the_roofline_lies_under_its_roofs_and_takes_a_hypothetical_device() {
     for point in points {
         let Some(intensity) = point["intensity"].as_f64() else { continue };
         let is_memory = point["bound"] == "memory";
-        assert!(point["precision"] != "fp32" || is_memory == (intensity < ridge), "{point}");
+        let is_otherwise = point["precision"] != "fp32" || point["bound"] == "accesses";
+        assert!(is_otherwise || is_memory == (intensity < ridge), "{point}");
     }
     let mut names: Vec<&str> =
         answer["algorithms"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();

@@ -213,7 +213,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "close",
         aliases: &[],
         argument: Argument::None,
-        help: "back to the timeline; there it forgets search, range and family; stops loading",
+        help: "back to the timeline; forgets search, range, family; stops loading",
         keys: &[(Everywhere, "esc")],
         run: |app, _| {
             if !app.is_at_root() {

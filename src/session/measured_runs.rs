@@ -1,23 +1,20 @@
 //! The user's own measured runs, for the communication roofline.
 
-use retime_core::analysis::roofline::{Load, MeasuredRun};
+use retime_core::analysis::roofline::{FIGURES, Load, MeasuredRun};
 use retime_fit::FitError;
 use retime_fit::csv::Table;
-
-/// FLOP or bytes per second that no machine reaches.
-const MOST_PER_SECOND: f64 = 1e20;
 
 /// The rows of a table of measured runs: name, the system they ran on where it has that column, and what they did.
 ///
 /// # Errors
-/// A column is missing, a cell is no number, or a run is faster than any machine.
+/// A column is missing, a cell is no number, or a run is faster than a machine may be said to be.
 pub fn measured_runs(text: &str) -> Result<Vec<MeasuredRun>, FitError> {
     let table = Table::parse(text)?;
     table.require(&["name", "flop", "bytes", "seconds"])?;
     let rows = table.rows().map(|row| {
         let network_bytes = if row.text("network_bytes").is_empty() { 0.0 } else { row.number("network_bytes")? };
         let (flop, bytes, seconds) = (row.number("flop")?, row.number("bytes")?, row.positive("seconds")?);
-        if [flop, bytes, network_bytes].iter().any(|amount| amount / seconds > MOST_PER_SECOND) {
+        if [flop, bytes, network_bytes].iter().any(|amount| 1e-9 * amount / seconds > *FIGURES.end()) {
             return Err(row.bad("seconds"));
         }
         let system = Some(row.text("system").to_owned()).filter(|system| !system.is_empty());

@@ -1,7 +1,7 @@
 //! What two places of the screen say of one thing is the same, and every state can be left.
 #![cfg(feature = "tui")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ratatui::layout::Size;
@@ -11,7 +11,7 @@ use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
 use crate::screen_samples::{open, text};
-use crate::support::engine;
+use crate::support::{engine, shared};
 
 fn play(screen: &mut ScriptedScreen, keys: &str) -> String {
     screen.press(keys).unwrap();
@@ -129,15 +129,26 @@ fn a_collective_that_did_not_change_is_drawn_once_with_its_wait() {
     assert_eq!(own.len(), 2, "{shown}");
 }
 
-#[test]
-fn a_trace_of_a_host_alone_lists_its_operators() {
+fn open_file(path: PathBuf) -> ScriptedScreen {
     let engine = engine();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/mlp-b256-fp32-cpu.kineto.json.gz");
     let loaded = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap();
     let style = Style { depth: Depth::True, ..Style::plain() };
     let size = Size { width: 120, height: 40 };
     let mut screen = ScriptedScreen::new(Arc::clone(&engine), loaded, &Scenario::default(), &style, size);
     screen.settle();
+    screen
+}
+
+#[test]
+fn kernels_of_streams_side_by_side_are_together_all_of_themselves() {
+    let Some(path) = shared("recsys-a100x8-rank3") else { return };
+    line(&play(&mut open_file(path), "L"), &["▾ model", "78.28 ms", "100.0 %"]);
+}
+
+#[test]
+fn a_trace_of_a_host_alone_lists_its_operators() {
+    let screen =
+        open_file(Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/mlp-b256-fp32-cpu.kineto.json.gz"));
     let shown = text(&screen);
     line(&shown, &["operators", "measured", "share"]);
     line(&shown, &[" ms", "■ addmm ×"]);

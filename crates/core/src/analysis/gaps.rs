@@ -12,7 +12,6 @@ use crate::graph::{LaneId, LaneKind, NodeId, Rank, RankPart};
 use crate::units::{DurNs, TimeNs};
 
 pub use cause::Cause;
-
 pub use steps::candidate_steps;
 
 use super::critical_path::{self, Segment};

@@ -49,8 +49,10 @@ fn start_us(route: Route) -> f64 {
 
 /// Share of the host link's rate that copies of pinned memory reach in running models, whose ranks share switches: geometric
 /// mean over V100 0.51, A100 0.26, GV100 0.32, P100 0.48, TITAN Xp 0.22 [Lin 2024, authors' code] and two traces of A100
-/// 0.25, 0.18. A lone copy on an idle machine reaches 0.8.
+/// 0.25, 0.18.
 const PINNED_SHARE: f64 = 0.3;
+
+/// The same of a lone copy on an idle machine.
 const LONE_SHARE: f64 = 0.8;
 
 /// GB/s of copies of pageable memory, which the host first copies to pinned buffers, whatever the link: geometric mean of

@@ -10,7 +10,7 @@ use crate::units::DurNs;
 /// From so many calls of a name on, how they spread is known.
 const SEVERAL: usize = 20;
 /// How launches of one name spread on one rank, relative: the median over 50 of traces of 15 devices. Assumed of fewer calls.
-const USUAL_SPREAD: f64 = 0.3;
+const SPREAD_OF_FEW: f64 = 0.3;
 /// What one in ten of those 50 stays below: calls that were recorded nearer to one another tell of no other call so exactly.
 const LEAST_SPREAD: f64 = 0.1;
 
@@ -31,7 +31,7 @@ impl Typical {
         let at = |share: f64| calls[((calls.len() - 1) as f64 * share) as usize];
         let (most, median) = (at(0.9), at(0.5));
         let recorded = (at(5.0 / 6.0) - at(1.0 / 6.0)).0 as f64 / 2.0 / median.0.max(1) as f64;
-        let spread = if calls.len() < SEVERAL { USUAL_SPREAD } else { recorded.clamp(LEAST_SPREAD, 1.0) };
+        let spread = if calls.len() < SEVERAL { SPREAD_OF_FEW } else { recorded.clamp(LEAST_SPREAD, 1.0) };
         Self { most, median, spread }
     }
 }
@@ -57,7 +57,7 @@ impl TypicalCalls {
     /// slowest tenth of its name what takes it to the median.
     pub(super) fn again(&self, graph: &ExecutionGraph, call: NodeId) -> (f64, f64) {
         let own = graph.tasks[call].duration;
-        let Some(typical) = self.0.get(&key(graph, call)) else { return (1.0, USUAL_SPREAD) };
+        let Some(typical) = self.0.get(&key(graph, call)) else { return (1.0, SPREAD_OF_FEW) };
         let factor = if own > typical.most { typical.median.0 as f64 / own.0 as f64 } else { 1.0 };
         (factor, typical.spread)
     }
@@ -77,7 +77,7 @@ mod tests {
         let spread = |calls: Vec<i64>| Typical::of(calls.into_iter().map(DurNs).collect()).spread;
         assert!((spread((1..=1_000).collect()) - 2.0 / 3.0).abs() < 0.01);
         assert!((spread(vec![100; 1_000]) - LEAST_SPREAD).abs() < f64::EPSILON, "equal ones");
-        assert!((spread(vec![100; 3]) - USUAL_SPREAD).abs() < f64::EPSILON, "few");
+        assert!((spread(vec![100; 3]) - SPREAD_OF_FEW).abs() < f64::EPSILON, "few");
         assert!((spread(vec![0; 1_000]) - LEAST_SPREAD).abs() < f64::EPSILON, "of no time");
     }
 }

@@ -230,7 +230,9 @@ fn row(work: &Workspace, at: usize) -> TableRow {
     let Some(group) = work.listing.layers.get(at) else {
         return TableRow { values: Vec::new(), open: Open::Nothing };
     };
-    let share = group.after.0 as f64 / work.whole().0 as f64;
+    // Kernels side by side may take longer together than the iteration: then a share is of them, as `layers` has it.
+    let model = work.listing.layers.get(0).map_or(DurNs::ZERO, |model| model.after);
+    let share = group.after.0 as f64 / work.whole().max(model).0 as f64;
     let some = |is_known: bool, text: String| if is_known { text } else { "–".to_owned() };
     let shape = group.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×");
     let has_traffic = group.load.bytes > 0.0;

@@ -285,3 +285,19 @@ fn a_step_that_needs_more_memory_than_is_told_of_is_not_done_and_says_so() {
     assert!(outcome.steps[0].is_impossible && outcome.steps[0].no_effect().unwrap().contains("hold more than"));
     assert_eq!(outcome.summary.memory_bytes, loaded.replay.summary.memory_bytes);
 }
+
+#[test]
+fn a_step_that_makes_a_kernel_move_more_than_any_memory_holds_is_not_done() {
+    let engine = engine();
+    let text = r#"{"deviceProperties": [{"name": "Tesla V100-SXM2-32GB", "id": 0}], "traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 100, "dur": 2000},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::relu_", "pid": 1, "tid": 1, "ts": 110, "dur": 50, "args": {"External id": 1,
+         "Input Dims": [[256, 1048576]], "Input type": ["float"], "Concrete Inputs": [""]}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 120, "dur": 5,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "vectorized_elementwise_kernel", "pid": 0, "tid": 7, "ts": 130, "dur": 1500,
+         "args": {"External id": 1, "device": 0, "stream": 7, "correlation": 1}}]}"#;
+    let loaded = engine.load_bytes(text.as_bytes(), "relu.json", &BuildOptions::default()).unwrap();
+    let outcome = evaluated(&engine, &loaded, &["resize-batch 1073741824 from 256"]);
+    assert!(outcome.steps[0].is_impossible, "{:?}", outcome.summary.memory_bytes);
+}

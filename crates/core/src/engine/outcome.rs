@@ -120,7 +120,7 @@ impl Outcome {
     /// Whether it takes longer, or holds more memory where that of the untouched `base` is known, than figures are told of.
     pub(super) fn is_beyond_of(&self, base: &Self) -> bool {
         let holds_more = base.summary.memory_bytes.is_some() && self.summary.memory_bytes.is_none();
-        self.is_beyond() || holds_more
+        self.is_beyond() || holds_more || self.resolved.works.is_beyond_memory()
     }
 
     /// The steps in force that change nothing, each with why.

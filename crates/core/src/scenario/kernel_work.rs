@@ -65,6 +65,18 @@ impl KernelWork {
         }
     }
 
+    /// Whether edits make a task read and write more than any memory holds.
+    ///
+    /// # Complexity
+    /// O(changed kinds of work); where one of them is so large, O(tasks).
+    pub(crate) fn is_beyond_memory(&self) -> bool {
+        let is_beyond = |work: &Work| work.bytes() > Bytes::MOST;
+        let mut added = self.added.iter().flatten();
+        let has_class = self.classes.iter().any(|class| class.work.as_deref().is_some_and(is_beyond));
+        added.any(|work| is_beyond(work))
+            || has_class && (0..self.class_of.len()).any(|node| self.work(NodeId::new(node)).is_some_and(is_beyond))
+    }
+
     /// Whether an edit took a traced task out.
     pub fn is_removed(&self, node: NodeId) -> bool {
         self.removed.binary_search(&node).is_ok()

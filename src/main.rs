@@ -14,7 +14,7 @@ use retime::cli::{Command, RunArgs};
 use retime::config::Config;
 #[cfg(feature = "tui")]
 use retime::session::{Engine, sample};
-use retime::session::{give_back_memory, log_to};
+use retime::session::{log_failure, log_to};
 #[cfg(feature = "tui")]
 use retime::tui::Style;
 use retime_core::intern::printable;
@@ -23,12 +23,16 @@ use retime_core::log::{self, Level};
 use retime_core::scenario::Scenario;
 
 fn main() -> ExitCode {
-    give_back_memory();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => return refused(&refusal),
     };
-    match run(&cli) {
+    let ended = run(&cli);
+    if let (Ok(_), Some(reason), Some(path)) = (&ended, log_failure(), &cli.log) {
+        let path = printable(&path.display().to_string());
+        let _ = writeln!(stderr(), "retime: warning: the log {path} lacks lines, which could not be written: {reason}");
+    }
+    match ended {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             log::say(Level::Error, &format!("{error:#}"));

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use retime_core::intern::printable;
@@ -14,7 +14,7 @@ use super::SessionError;
 /// Writes to the end of `path` from now on, a line for each piece of work: seconds since the start, level, what, how long.
 ///
 /// # Errors
-/// The file cannot be opened, or is there and no log.
+/// The file cannot be opened or written, or is there and no log.
 pub fn log_to(path: &Path) -> Result<(), SessionError> {
     let fail = |reason: String| SessionError::Write { path: path.display().to_string(), reason };
     if path.is_file() && !is_log(path) {
@@ -29,7 +29,14 @@ pub fn log_to(path: &Path) -> Result<(), SessionError> {
     let (began, file) = (Instant::now(), Mutex::new(file));
     log::listen(Box::new(move |level, text, took| line(&file, began.elapsed(), (level, text, took))));
     log::say(Level::Info, &format!("retime {}", env!("CARGO_PKG_VERSION")));
-    Ok(())
+    log_failure().map_or(Ok(()), |reason| Err(fail(format!("cannot be written to: {reason}"))))
+}
+
+static FAILURE: OnceLock<String> = OnceLock::new();
+
+/// Why a line could not be written to the log, the first time that happened.
+pub fn log_failure() -> Option<&'static str> {
+    FAILURE.get().map(String::as_str)
 }
 
 #[cfg(unix)]
@@ -59,6 +66,8 @@ fn line(file: &Mutex<File>, at: Duration, (level, text, took): (Level, &str, Opt
     let line = format!("{:12.6} {level:<7} {}{took}\n", at.as_secs_f64(), printable(text));
     if let Ok(mut file) = file.lock() {
         // A log that cannot be written stops nothing.
-        let _ = file.write_all(line.as_bytes());
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            FAILURE.get_or_init(|| error.to_string());
+        }
     }
 }

@@ -54,7 +54,7 @@ pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;
 pub use layer_study::{ANALYSES, LayerStudy, StudyTable, study_title};
 pub use layers::{first_trace, layer_table, recorded};
-pub use log::log_to;
+pub use log::{log_failure, log_to};
 pub use measured_runs::measured_runs;
 pub use memory_change::{HeldGroup, MemoryChange, MemoryOverTime};
 pub use published::{Algorithm, Published, PublishedChange};

@@ -4,9 +4,10 @@ use std::io::{self, Write, stderr};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::session::{Algorithm, Engine, Keeper, Sessions};
+use crate::session::{Algorithm, Engine, Keeper, Sessions, give_back_memory};
 use color_eyre::eyre::{Result, eyre};
 use retime_core::graph::BuildOptions;
 use retime_core::intern::printable;
@@ -51,6 +52,9 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Longest time between an edit and its being kept while keys keep coming.
 const KEEP: Duration = Duration::from_millis(500);
+
+/// After so long without an event, memory that was freed goes back to the system.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs the screen until the user leaves.
 ///
@@ -116,7 +120,10 @@ impl Program {
                 Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Some(Event::Tick),
                 Err(RecvTimeoutError::Timeout) => {
                     self.keep(app);
-                    inbox.next(None).ok()
+                    inbox.next(Some(PAUSE)).ok().or_else(|| {
+                        thread::spawn(give_back_memory);
+                        inbox.next(None).ok()
+                    })
                 }
                 Err(RecvTimeoutError::Disconnected) => None,
             };

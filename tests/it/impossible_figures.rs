@@ -301,3 +301,11 @@ fn a_step_that_makes_a_kernel_move_more_than_any_memory_holds_is_not_done() {
     let outcome = evaluated(&engine, &loaded, &["resize-batch 1073741824 from 256"]);
     assert!(outcome.steps[0].is_impossible, "{:?}", outcome.summary.memory_bytes);
 }
+
+#[test]
+fn an_embedding_of_more_numbers_than_a_machine_addresses_stops_nothing() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs/embedding_of_wide_rows.json");
+    let loaded = engine().load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0);
+    let memory = loaded.replay.summary.memory_bytes;
+    assert!(memory.is_none_or(|bytes| bytes <= retime_core::units::Bytes::MOST), "{memory:?}");
+}

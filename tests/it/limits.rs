@@ -234,6 +234,9 @@ fn a_log_says_how_long_each_part_took() {
     for part in ["load", "build", "resolve", "simulate"] {
         assert!(text.lines().any(|line| line.contains(&format!(" info    {part} took "))), "{part}: {text}");
     }
+    let full = retime(&["info", "--log", "/dev/full"], &trace);
+    let said = String::from_utf8(full.stderr).unwrap();
+    assert!(!cfg!(target_os = "linux") || (!full.status.success() && said.contains("cannot be written to")), "{said}");
     let failed = retime(&["simulate", "--log", log.to_str().unwrap()], &folder.path().join("missing.json"));
     let text = fs::read_to_string(&log).unwrap();
     assert!(!failed.status.success() && text.contains(" error   "), "{text}");

@@ -13,7 +13,7 @@ use std::thread;
 
 use crate::session::{
     Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, begin_recording, export_to,
-    read_text, write_new,
+    give_back_memory, read_text, write_new,
 };
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::SavedScenario;
@@ -182,6 +182,7 @@ impl Host {
                 Reply::Compared { work, compared: Box::new(Compared::of(engine, sources, reference)) }
             }
             Request::Open { open, options, build, scenario } => {
+                give_back_memory(); // What is free would count as held.
                 Reply::Opened(load::open(engine, &open, (&options, &build), self.sessions.as_ref()), scenario)
             }
             Request::Reopen { work, loaded, choice, scenario } => {

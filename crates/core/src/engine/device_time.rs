@@ -40,7 +40,7 @@ impl DeviceTime {
     ///
     /// # Complexity
     /// O(tasks).
-    pub(super) fn of(resolved: &Resolved, schedule: &Schedule, recorded: &Recorded<'_>) -> Self {
+    pub(super) fn of(resolved: &Resolved, schedule: &Schedule, recorded: &Recorded) -> Self {
         let (graph, timed) = (&*resolved.graph, &*resolved.timed);
         let all_lanes = graph.lanes.iter().chain(resolved.added_lanes.iter().map(|(lane, _)| lane));
         let lanes: Vec<Option<usize>> = all_lanes.map(|lane| graph.place_of(lane.rank)).collect();

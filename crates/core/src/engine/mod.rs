@@ -49,7 +49,7 @@ pub use files::{read_text, read_text_up_to};
 pub use loaded::Loaded;
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
 pub use outcome::{Outcome, StepOutcome, Told};
-use recorded::Recorded;
+pub use recorded::Recorded;
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
@@ -429,7 +429,9 @@ fn scheduled(resolved: &Resolved, replay: Option<&Outcome>) -> Schedule {
 fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario, revision: u64) -> Outcome {
     let schedule = log::timed(Level::Info, "simulate", || scheduled(&resolved, replay));
     let base = replay.map(|replay| &replay.summary);
-    let figures = || Summary::of(&resolved, &schedule, base.map(|base| base.simulated_ns));
+    let recorded =
+        replay.map_or_else(|| Arc::new(Recorded::of(&resolved.graph)), |replay| Arc::clone(&replay.recorded));
+    let figures = || Summary::of(&resolved, &schedule, &recorded, base.map(|base| base.simulated_ns));
     let steady = || match base {
         Some(base) => base.steady.of(&resolved),
         None => Steady::of_base(&resolved.graph, &resolved, &schedule),
@@ -439,9 +441,9 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     if let Some(base) = base {
         summary.over(base);
     }
-    let steps = step_outcomes(scenario, &resolved);
+    let steps = step_outcomes(scenario, &resolved, &recorded);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
-    let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, summary, steps };
+    let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, recorded, summary, steps };
     if let Some(replay) = replay.filter(|replay| !replay.summary.steady.is_compared()) {
         let (period, base) = (outcome.summary.simulated_ns, outcome.summary.base_simulated_ns);
         outcome.summary.cut = PeriodShift::of(outcome.end().since(replay.end()), period, base);
@@ -450,7 +452,7 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
 }
 
 /// What a step says, with what is not modelled as a share of the iteration's work.
-fn told(effect: &Effect, recorded: &Recorded<'_>) -> Told {
+fn told(effect: &Effect, recorded: &Recorded) -> Told {
     let share = match effect.kind {
         EffectKind::NotModelled => Some(recorded.share(recorded.not_modelled(std::iter::once(effect)))),
         EffectKind::Assumption => effect.assumed.map(f64::from),
@@ -459,11 +461,7 @@ fn told(effect: &Effect, recorded: &Recorded<'_>) -> Told {
     Told { kind: effect.kind, text: effect.text.clone(), share }
 }
 
-fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
-    if scenario.steps.is_empty() {
-        return Vec::new();
-    }
-    let recorded = Recorded::of(&resolved.graph);
+fn step_outcomes(scenario: &Scenario, resolved: &Resolved, recorded: &Recorded) -> Vec<StepOutcome> {
     let outcome = |(step, report): (&Step, &StepReport)| {
         let unhandled_ns = recorded.not_modelled(report.not_modelled());
         StepOutcome {
@@ -473,7 +471,7 @@ fn step_outcomes(scenario: &Scenario, resolved: &Resolved) -> Vec<StepOutcome> {
             alone_ns: None,
             marginal_ns: None,
             summary: report.summary.clone(),
-            effects: report.effects.iter().map(|effect| told(effect, &recorded)).collect(),
+            effects: report.effects.iter().map(|effect| told(effect, recorded)).collect(),
             unhandled: report.lines(),
             unhandled_ns,
             unhandled_share: recorded.share(unhandled_ns),

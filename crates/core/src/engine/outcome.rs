@@ -11,6 +11,7 @@ use crate::sim::Schedule;
 use crate::units::{DurNs, Percent, TimeNs};
 
 use super::Summary;
+use super::recorded::Recorded;
 
 /// What one step does to the iteration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,6 +96,8 @@ pub struct Outcome {
     pub resolved: Arc<Resolved>,
     /// When everything happens.
     pub schedule: Arc<Schedule>,
+    /// What shares are of: that of every scenario of the trace.
+    pub recorded: Arc<Recorded>,
     /// The figures.
     pub summary: Summary,
     /// Every step, disabled ones included.

@@ -1,5 +1,7 @@
 //! The chosen iteration as it was recorded: what shares of its work are of, and how much of that no model covers.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::graph::{ExecutionGraph, NodeId};
@@ -7,21 +9,23 @@ use crate::scenario::{Effect, Resolved, StepReport, tasks_of};
 use crate::units::{DurNs, share};
 
 /// The work of the chosen iteration that shares are of: that of devices, or all of it where none is used.
+/// No edit changes it.
 #[derive(Debug)]
-pub(super) struct Recorded<'g> {
-    graph: &'g ExecutionGraph,
+pub struct Recorded {
+    graph: Arc<ExecutionGraph>,
     is_in: Vec<bool>,
     on_device: bool,
     all: DurNs,
 }
 
-impl<'g> Recorded<'g> {
+impl Recorded {
     /// That of `graph`.
     ///
     /// # Complexity
     /// O(tasks).
-    pub(super) fn of(graph: &'g ExecutionGraph) -> Self {
-        let mut recorded = Self { graph, is_in: graph.recorded_tasks(), on_device: true, all: DurNs::ZERO };
+    pub(super) fn of(graph: &Arc<ExecutionGraph>) -> Self {
+        let is_in = graph.recorded_tasks();
+        let mut recorded = Self { graph: Arc::clone(graph), is_in, on_device: true, all: DurNs::ZERO };
         let tasks = || graph.tasks.node_indices().map(|node| (node, graph.tasks[node].duration));
         recorded.all = recorded.time(tasks());
         if recorded.all == DurNs::ZERO {

@@ -310,16 +310,13 @@ impl Summary {
 
 impl Summary {
     /// The figures of `resolved` as `schedule` has it.
-    pub fn of(resolved: &Resolved, schedule: &Schedule, base_simulated: Option<DurNs>) -> Self {
+    pub fn of(resolved: &Resolved, schedule: &Schedule, recorded: &Recorded, base_simulated: Option<DurNs>) -> Self {
         let graph = &*resolved.graph;
         let ((memory, errors), (busy, calls)) = rayon::join(
             || (memory_of(resolved, schedule), errors_by_model(resolved, schedule)),
             || (busy::busy(resolved, schedule), collectives(graph, &resolved.timed, schedule)),
         );
-        let (recorded, extrapolated_share) = rayon::join(
-            || Recorded::of(graph),
-            || busy::share_of(resolved, schedule, |p| p.extrapolated && !p.is_unmodelled()),
-        );
+        let extrapolated_share = busy::share_of(resolved, schedule, |p| p.extrapolated && !p.is_unmodelled());
         let communication = communication(&calls);
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
         let base_simulated = base_simulated.unwrap_or(period);
@@ -358,7 +355,7 @@ impl Summary {
             fits: memory.as_ref().and_then(|memory| memory.fits(&resolved.devices)),
             memory,
             unmodelled_share: recorded.unmodelled_share(resolved),
-            device_time: DeviceTime::of(resolved, schedule, &recorded),
+            device_time: DeviceTime::of(resolved, schedule, recorded),
             extrapolated_share,
             batch,
             repeats: resolved.repeats,

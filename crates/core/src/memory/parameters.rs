@@ -188,7 +188,7 @@ fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
         let before = each.len();
         each.extend(found);
         if is_embedding {
-            let is_vocabulary = |dims: &&[u64]| matches!(dims, [rows, dim] if *rows >= 8 * dim);
+            let is_vocabulary = |dims: &&[u64]| matches!(dims, [rows, dim] if rows / 8 >= *dim);
             embeddings.extend(arguments.first().and_then(Operand::dims).filter(is_vocabulary));
         }
         if each.len() > before {

@@ -5,7 +5,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::Family;
-use crate::cost::operators::operator_family;
+use crate::cost::operators::{bare, operator_family};
 use crate::graph::{OperatorId, Phase};
 use crate::trace::ExecutionTrace;
 use crate::trace::execution_trace::{EtArguments, EtNode, EtTensor, EtValue};
@@ -31,11 +31,18 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     let stores = walk.stores.iter().enumerate();
     let mut buffers: Vec<Buffer> =
         stores.map(|(at, store)| store.buffer(rank, &weights, walk.tables.contains(&at))).collect();
-    // A sparse gradient has no storage of its own.
-    let sparse = known.sparse().map(|(bytes, from, operator)| {
+    // A sparse gradient has no storage of its own: that of its values is known where these were used.
+    let is_known = |bytes: u64, by: OperatorId| {
+        let inside = by..rank.graph.operators[by.0 as usize].subtree_end;
+        let is_it = |buffer: &Buffer| buffer.holds == Holds::Gradients && buffer.bytes.0 == bytes;
+        buffers.iter().any(|buffer| is_it(buffer) && buffer.operator.is_some_and(|id| inside.contains(&id)))
+    };
+    let sparse = known.sparse().filter(|&(bytes, _, operator)| !is_known(bytes, operator));
+    let sparse = sparse.map(|(bytes, from, operator)| {
         let (holds, until) = (Holds::Gradients, rank.part_end());
         Buffer { holds, bytes: Bytes(bytes), from, until, operator: Some(operator) }
     });
+    let sparse: Vec<Buffer> = sparse.collect();
     buffers.extend(sparse);
     let unknown = vec!["workspaces of libraries, and what no operator was given".to_owned()];
     (!buffers.is_empty()).then(|| RankMemory::new(MemorySource::Tensors, buffers, unknown))
@@ -174,7 +181,8 @@ impl<'a> Walk<'a> {
                 self.stretched.remove(&tensor.id)
             };
             let known = self.now.get(&tensor.storage).copied();
-            let at = match known.filter(|&at| viewed.is_some() || self.stores[at].seen >= step.order) {
+            let is_part = is_part_of_sparse(self.trace.names.get(step.node.name));
+            let at = match known.filter(|&at| viewed.is_some() || is_part || self.stores[at].seen >= step.order) {
                 Some(at) => at,
                 None => self.store(&tensor, step.order, Some((step.operator, phase)), step.start),
             };
@@ -240,6 +248,11 @@ impl<'a> Walk<'a> {
         }
         found
     }
+}
+
+/// Whether a node gives what a sparse tensor, which has no storage of its own, is made of.
+fn is_part_of_sparse(name: &str) -> bool {
+    matches!(bare(name), "_values" | "_indices" | "values" | "indices")
 }
 
 fn is_host(trace: &ExecutionTrace, tensor: &EtTensor) -> bool {

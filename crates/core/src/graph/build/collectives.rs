@@ -72,13 +72,17 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
         end: TimeNs(activity.end.since(zero).0),
         dur: activity.dur(),
         group_size: args.group_size,
-        bytes: match size * args.in_elements.max(args.out_elements) {
-            bytes if bytes > Bytes::MOST => Bytes(0),
+        bytes: message(match size * args.in_elements.max(args.out_elements) {
             _ if activity.on_host => recorded_bytes(observed, activity.event),
             Bytes(0) => annotated_bytes(observed, activity.call),
             bytes => bytes,
-        },
+        }),
     }
+}
+
+/// A recorded size; 0, as not known, of one that no message has.
+fn message(recorded: Bytes) -> Bytes {
+    if recorded <= Bytes::MOST { recorded } else { Bytes(0) }
 }
 
 /// The size of the tensors that the annotation of a collective around a launch recorded, e.g. `nccl:all_reduce`.

@@ -26,19 +26,27 @@ pub(super) struct Environment<'a> {
 
 impl<'a> Environment<'a> {
     pub(super) fn new(graph: &'a ExecutionGraph, batch: u64) -> Self {
+        let lists = lists(graph, batch);
         let mut parameters = FxHashSet::default();
-        for operator in &graph.operators {
-            let Some(operands) = operator.operands.and_then(|id| graph.operands.get(id.0 as usize)) else { continue };
-            let name = bare(graph.names.get(operator.name));
-            for dims in parameters_of(name, operands, operator.phase) {
-                if let &[rows, columns] = dims {
-                    parameters.insert(vec![columns, rows]);
+        // Those first that have a role in a pass: what an update has besides them may be the rows of a look-up's gradient.
+        for of_update in [false, true] {
+            for operator in graph.operators.iter().filter(|it| (it.phase == Phase::Optimizer) == of_update) {
+                let row = operator.operands.and_then(|id| graph.operands.get(id.0 as usize));
+                let Some(operands) = row else { continue };
+                let name = bare(graph.names.get(operator.name));
+                for dims in parameters_of(name, operands, operator.phase) {
+                    if of_update && !parameters.contains(dims) && row_of_lookups(&lists, dims).is_some() {
+                        continue;
+                    }
+                    if let &[rows, columns] = dims {
+                        parameters.insert(vec![columns, rows]);
+                    }
+                    parameters.insert(dims.to_vec());
                 }
-                parameters.insert(dims.to_vec());
             }
         }
         let accumulates = Vec::with_capacity(graph.operators.len());
-        let (live, folded, lists) = (FxHashMap::default(), FxHashSet::default(), lists(graph, batch));
+        let (live, folded) = (FxHashMap::default(), FxHashSet::default());
         Self { graph, batch, parameters, live, folded, lists, accumulates, current: OperatorId(0) }
     }
 
@@ -62,6 +70,12 @@ impl<'a> Environment<'a> {
 
     pub(super) fn is_parameter(&self, dims: &[u64]) -> bool {
         self.parameters.contains(dims)
+    }
+
+    /// The dimension of the rows that look-ups were given, of a tensor with a row or an index for each of them that is no parameter:
+    /// their gradient.
+    pub(super) fn row_of_lookups(&self, dims: &[u64]) -> Option<usize> {
+        row_of_lookups(&self.lists, dims).filter(|_| !self.is_parameter(dims))
     }
 
     /// Notes an activation.
@@ -108,6 +122,13 @@ impl<'a> Environment<'a> {
             _ => dims.iter().position(|&dim| dim == self.batch && self.batch > 1),
         }
     }
+}
+
+/// See [`Environment::row_of_lookups`]: of `[rows, dimension]`, or of `[1, rows]`.
+fn row_of_lookups(lists: &FxHashSet<u64>, dims: &[u64]) -> Option<usize> {
+    let &[first, second] = dims else { return None };
+    let at = usize::from(first == 1);
+    lists.contains(&[first, second][at]).then_some(at)
 }
 
 /// Lengths of the lists of indices, longer than a batch, that look-ups and the operators which prepare them are given.

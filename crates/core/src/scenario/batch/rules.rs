@@ -10,7 +10,7 @@ use super::environment::Environment;
 /// The dimensions of the arguments of operator `id` that carry the batch; notes its result.
 pub(super) fn carries(environment: &mut Environment<'_>, id: OperatorId, operands: &Operands) -> Vec<Carry> {
     if environment.is_update() {
-        return Vec::new();
+        return gradients_of_lookups(environment, operands);
     }
     let full = environment.graph.names.get(environment.graph.operators[id.0 as usize].name);
     let name = bare(full);
@@ -29,6 +29,12 @@ pub(super) fn carries(environment: &mut Environment<'_>, id: OperatorId, operand
         _ if is_sparse_feature(name) => lists(environment, operands, 0),
         _ => pointwise(environment, operands),
     }
+}
+
+/// What an update of parameters is given of the rows that were looked up.
+fn gradients_of_lookups(environment: &Environment<'_>, operands: &Operands) -> Vec<Carry> {
+    let dims = (0..operands.inputs.len()).filter_map(|at| Some((at, operands.dims(at)?)));
+    dims.filter_map(|(at, dims)| Some(Carry::of(at, environment.row_of_lookups(dims)?))).collect()
 }
 
 /// Arguments of convolutions that are activations.

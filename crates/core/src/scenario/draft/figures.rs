@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::cost::roofline::LeastTimes;
@@ -14,6 +15,7 @@ use crate::device::{DeviceKind, DeviceProfile, HYPOTHETICAL, LinkProfile};
 use crate::graph::{NodeId, TaskKind};
 use crate::units::DurNs;
 
+use super::price::LEAST;
 use super::{Draft, Layout, Node};
 
 /// A figure of a device.
@@ -118,21 +120,25 @@ type Known = FxHashMap<(usize, usize), (Arc<Work>, Option<Figured>)>;
 
 /// Ratios that were worked out.
 #[derive(Debug, Default)]
-pub(super) struct Ratios(Mutex<Known>);
+pub(super) struct Ratios(RwLock<Known>);
 
 impl Clone for Ratios {
     fn clone(&self) -> Self {
-        Self(Mutex::new(self.known().clone()))
+        Self(RwLock::new(self.known(Known::clone)))
     }
 }
 
 impl Ratios {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known<T>(&self, ask: impl FnOnce(&Known) -> T) -> T {
+        ask(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn clear(&self) {
-        self.known().clear();
+        self.change(Known::clear);
     }
 }
 
@@ -157,13 +163,22 @@ impl Draft<'_> {
 
     /// The tasks that a figure may bound.
     pub fn bounded_by(&self, figure: Figure) -> Vec<Node> {
-        self.nodes().filter(|&node| Figures::bounding(self.kind_of(node)).contains(&figure)).collect()
+        let is_bounded = |&node: &Node| Figures::bounding(self.kind_of(node)).contains(&figure);
+        let nodes = (0..self.graph().tasks.node_count()).into_par_iter().with_min_len(LEAST).map(NodeId::new);
+        let traced = nodes.filter(|&node| !self.is_removed(node)).map(Node::Traced);
+        let mut bounded: Vec<Node> = traced.filter(is_bounded).collect();
+        bounded.extend(self.added_nodes().filter(is_bounded));
+        bounded
     }
 
-    /// What a task takes for the figures that edits multiplied, over what it would take without, but for roofs; `None` where no
+    /// What each task takes for the figures that edits multiplied, over what it would take without, but for roofs; `None` where no
     /// model tells.
-    pub fn figure_ratio(&self, node: Node) -> Option<f64> {
-        if self.has_own_figures(node) { Some(1.0) } else { Some(self.figured(node)?.ratio) }
+    pub fn figure_ratios(&self, nodes: &[Node]) -> Vec<Option<f64>> {
+        if self.machine.figures == Figures::default() {
+            return vec![Some(1.0); nodes.len()];
+        }
+        let ratio = |&node: &Node| if self.has_own_figures(node) { Some(1.0) } else { Some(self.figured(node)?.ratio) };
+        nodes.par_iter().with_min_len(LEAST).map(ratio).collect()
     }
 
     /// Whether no figure that bounds a task was changed.
@@ -207,13 +222,14 @@ impl Draft<'_> {
     }
 
     fn figured(&self, node: Node) -> Option<Figured> {
-        let (work, rank) = (self.shared_work_of(node)?, self.alike(self.rank_of(self.lane_of(node))));
-        let key = (Arc::as_ptr(&work).addr(), rank);
-        if let Some((_, known)) = self.ratios.known().get(&key) {
-            return *known;
+        let rank = self.alike(self.rank_of(self.lane_of(node)));
+        let key = (std::ptr::from_ref(self.work_of(node)?).addr(), rank);
+        if let Some(known) = self.ratios.known(|known| Some(known.get(&key)?.1)) {
+            return known;
         }
+        let work = self.shared_work_of(node)?;
         let figured = self.work_out_ratios(self.kind_of(node), rank, &[&work]).pop().flatten();
-        self.ratios.known().insert(key, (work, figured));
+        self.ratios.change(|known| known.insert(key, (work, figured)));
         figured
     }
 
@@ -226,20 +242,25 @@ impl Draft<'_> {
             return;
         }
         let mut open: BTreeMap<usize, Vec<Arc<Work>>> = BTreeMap::new();
-        for node in self.nodes().filter(|&node| self.kind_of(node) == TaskKind::Kernel) {
-            let Some(work) = self.shared_work_of(node) else { continue };
-            let rank = self.alike(self.rank_of(self.lane_of(node)));
-            let key = (Arc::as_ptr(&work).addr(), rank);
-            if let Entry::Vacant(unknown) = self.ratios.known().entry(key) {
+        self.ratios.change(|known| {
+            for node in self.nodes().filter(|&node| self.kind_of(node) == TaskKind::Kernel) {
+                let Some(work) = self.work_of(node) else { continue };
+                let rank = self.alike(self.rank_of(self.lane_of(node)));
+                let address = std::ptr::from_ref(work).addr();
+                let (Entry::Vacant(unknown), Some(work)) = (known.entry((address, rank)), self.shared_work_of(node))
+                else {
+                    continue;
+                };
                 unknown.insert((Arc::clone(&work), None));
                 open.entry(rank).or_default().push(work);
             }
-        }
+        });
         for (rank, works) in open {
             let asked: Vec<&Work> = works.iter().map(AsRef::as_ref).collect();
             let ratios = self.work_out_ratios(TaskKind::Kernel, rank, &asked);
             let keyed = works.into_iter().zip(ratios);
-            self.ratios.known().extend(keyed.map(|(work, ratio)| ((Arc::as_ptr(&work).addr(), rank), (work, ratio))));
+            let keyed = keyed.map(|(work, ratio)| ((Arc::as_ptr(&work).addr(), rank), (work, ratio)));
+            self.ratios.change(|known| known.extend(keyed));
         }
     }
 

@@ -33,6 +33,7 @@ pub use figures::Figure;
 pub use machine::Layout;
 pub use memory::{Recomputed, SharedStates};
 pub use merge::{Combine, Passes};
+pub(in crate::scenario) use price::LEAST;
 pub use price::Price;
 pub use set::NodeSet;
 pub use structure::memory_of_added;

@@ -1,5 +1,7 @@
 //! What tasks of a draft take: one [`Price`] for each, resolved to a duration by one function, whatever order edits came in.
 
+use rayon::prelude::*;
+
 use crate::cost::{Placed, Prediction, Provenance, Work};
 use crate::graph::NodeId;
 use crate::units::DurNs;
@@ -7,6 +9,9 @@ use crate::units::DurNs;
 use super::by_node::ByNode;
 use super::recost::Change;
 use super::{AddedId, Draft, Node};
+
+/// So many tasks are looked at by a thread at least.
+pub(in crate::scenario) const LEAST: usize = 1 << 12;
 
 /// What decides how long a task takes besides what it has to do and the device it is on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -259,12 +264,11 @@ impl Draft<'_> {
         self.prices.touched[node.index()] = true;
     }
 
-    pub(super) fn touch_all(&mut self, chosen: impl Fn(&Self, NodeId) -> bool) {
+    pub(super) fn touch_all(&mut self, chosen: impl Fn(&Self, NodeId) -> bool + Sync) {
         let mut touched = std::mem::take(&mut self.prices.touched);
         touched.resize(self.graph().tasks.node_count(), false);
-        for node in self.graph().tasks.node_indices() {
-            touched[node.index()] |= chosen(self, node);
-        }
+        let (draft, all) = (&*self, touched.par_iter_mut().with_min_len(LEAST).enumerate());
+        all.for_each(|(index, touched)| *touched |= chosen(draft, NodeId::new(index)));
         self.prices.touched = touched;
     }
 

@@ -1,7 +1,7 @@
 //! What a change of work, device or link makes of a task's time: worked out once per kind of change, applied to each task's own time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustc_hash::FxHashMap;
 
@@ -33,24 +33,30 @@ pub(super) enum Change {
     Transfer(f64, LeastTimes, DurNs, Prediction),
 }
 
+type Changes = FxHashMap<(u32, u32, usize), Change>;
+
 /// Changes that were asked about: by the class a task came from, the one it has, and the first rank [alike](Draft::alike) its own.
+/// A thread that stopped while it wrote left whole answers behind.
 #[derive(Debug, Default)]
-pub(super) struct Memo(Mutex<FxHashMap<(u32, u32, usize), Change>>);
+pub(super) struct Memo(RwLock<Changes>);
 
 impl Clone for Memo {
     fn clone(&self) -> Self {
-        Self(Mutex::new(self.known().clone()))
+        Self(RwLock::new(self.known(Changes::clone)))
     }
 }
 
 impl Memo {
-    /// What is known; a thread that stopped while it wrote left whole answers behind.
-    fn known(&self) -> MutexGuard<'_, FxHashMap<(u32, u32, usize), Change>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known<T>(&self, ask: impl FnOnce(&Changes) -> T) -> T {
+        ask(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, found: impl IntoIterator<Item = ((u32, u32, usize), Change)>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).extend(found);
     }
 
     pub(super) fn clear(&self) {
-        self.known().clear();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -72,7 +78,7 @@ impl Draft<'_> {
             let rank = self.alike(rank);
             let Some(last) = last.get_mut(new as usize).filter(|last| **last != (rank, old)) else { continue };
             *last = (rank, old);
-            if !self.changes.known().contains_key(&(old, new, rank)) {
+            if !self.changes.known(|known| known.contains_key(&(old, new, rank))) {
                 open.entry(rank).or_default().insert((old, new));
             }
         }
@@ -97,7 +103,7 @@ impl Draft<'_> {
                 (Placed { work: work(old), device: &traced_on.profile }, Placed { work: work(new), device: now });
             ((old, new, rank), self.change_of_kernel(prediction, before, after))
         });
-        self.changes.known().extend(priced);
+        self.changes.add(priced.collect::<Vec<_>>());
     }
 
     /// What the work and device that a task has now make of its time.
@@ -115,12 +121,12 @@ impl Draft<'_> {
             return Change::Kept;
         }
         let rank = self.alike(self.base.rank_index(task.lane));
-        let known = self.changes.known().get(&(old, new, rank)).copied();
+        let known = self.changes.known(|known| known.get(&(old, new, rank)).copied());
         if let Some(known) = known {
             return known;
         }
         let change = self.work_out((old, new), rank, task);
-        self.changes.known().insert((old, new, rank), change);
+        self.changes.add([((old, new, rank), change)]);
         change
     }
 

@@ -1,10 +1,11 @@
 //! What the tasks of a draft take, as the rows of the base have it.
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::cost::Prediction;
 use crate::graph::{NodeId, TimedGraph};
-use crate::scenario::draft::{AddedId, Draft, Node};
+use crate::scenario::draft::{AddedId, Draft, LEAST, Node};
 use crate::units::DurNs;
 
 /// Predictions of the tasks of a draft.
@@ -22,13 +23,13 @@ impl Prices {
         let mut changes = Vec::new();
         if draft.has_touched() {
             draft.predict_changes();
-            let nodes = draft.graph().tasks.node_indices();
-            for node in nodes.filter(|&node| draft.is_touched(node) && !draft.is_removed(node)) {
+            let nodes = (0..draft.graph().tasks.node_count()).into_par_iter().with_min_len(LEAST).map(NodeId::new);
+            let changed = nodes.filter(|&node| draft.is_touched(node) && !draft.is_removed(node)).filter_map(|node| {
                 let prediction = draft.price(node);
-                if prediction != Prediction::measured(draft.graph().tasks[node].duration) {
-                    changes.push((node, prediction));
-                }
-            }
+                let traced = Prediction::measured(draft.graph().tasks[node].duration);
+                (prediction != traced).then_some((node, prediction))
+            });
+            changes = changed.collect();
         }
         Self { changes, of_added }
     }

@@ -145,7 +145,7 @@ pub(in crate::scenario) fn vocabularies(draft: &Draft<'_>) -> Vec<(u64, u64)> {
     let graph = draft.graph();
     let looks_up = |index: &usize| graph.names.get(graph.operators[*index].name) == "aten::embedding";
     let table = |index: usize| match *draft.operands(OperatorId(index as u32))?.dims(0)? {
-        [rows, dim] if rows >= 8 * dim => Some((rows, dim)),
+        [rows, dim] if rows / 8 >= dim => Some((rows, dim)),
         _ => None,
     };
     (0..graph.operators.len()).filter(looks_up).filter_map(table).collect()

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Figure, Node};
 use crate::scenario::effect::Effect;
@@ -66,14 +68,12 @@ impl Transform for ScaleDevice {
             return StepReport::already("a factor of 1 changes nothing");
         }
         draft.predict_figures();
-        let ratios =
-            |draft: &Draft<'_>| -> Vec<Option<f64>> { nodes.iter().map(|&node| draft.figure_ratio(node)).collect() };
-        let before = ratios(draft);
+        let before = draft.figure_ratios(&nodes);
         draft.scale_figure(self.figure, self.factor);
         draft.predict_figures();
         let (mut report, mut unknown) = (StepReport::default(), Kept::default());
         let (mut changed, mut unbound) = (Vec::new(), Vec::new());
-        for ((&node, before), after) in nodes.iter().zip(before).zip(ratios(draft)) {
+        for ((&node, before), after) in nodes.iter().zip(before).zip(draft.figure_ratios(&nodes)) {
             if let (Some(before), Some(after)) = (before, after) {
                 let is_changed = (after / before - 1.0).abs() > 1e-9;
                 if is_changed { &mut changed } else { &mut unbound }.push(node);
@@ -85,7 +85,7 @@ impl Transform for ScaleDevice {
         if self.figure == Figure::Link {
             note_waiting(draft, &mut report);
         }
-        report.effects.extend(not_bound(draft, &nodes, &unbound));
+        report.effects.extend(not_bound(draft, &unbound));
         report.changed = changed.len();
         let tasks = count(in_step(draft, &changed), "task");
         report.summary = format!("{} ×{}: {tasks}", self.figure.name(), short(self.factor));
@@ -93,13 +93,10 @@ impl Transform for ScaleDevice {
     }
 }
 
-/// The tasks that the figure does not bound by the models, and so keep their time, with their share of what it may bound.
-fn not_bound(draft: &Draft<'_>, all: &[Node], unbound: &[Node]) -> Option<Effect> {
-    let time = |nodes: &[Node]| -> DurNs {
-        let in_step = nodes.iter().filter(|&&node| draft.is_in_step(node));
-        in_step.map(|&node| draft.price_of(node).duration).sum()
-    };
-    let (left, of) = (time(unbound), time(all));
+/// The tasks that the figure does not bound by the models, and so keep their time.
+fn not_bound(draft: &Draft<'_>, unbound: &[Node]) -> Option<Effect> {
+    let chosen = unbound.par_iter().filter(|&&node| draft.is_in_step(node));
+    let left: DurNs = chosen.map(|&node| draft.price_of(node).duration).sum();
     let tasks = count(in_step(draft, unbound), "task");
-    (left > DurNs::ZERO).then(|| Effect::note(format!("not bound by it: {tasks}, {left} of {of}, keep their time")))
+    (left > DurNs::ZERO).then(|| Effect::note(format!("not bound by it: {tasks}, {left}, keep their time")))
 }

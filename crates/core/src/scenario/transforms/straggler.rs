@@ -73,11 +73,14 @@ impl Transform for Straggler {
         let mut factors = factors(graph, &sums);
         let of_step = [0, 1].map(|inside| as_the_quickest(&mut factors, &sums, stretches.allocations(inside)));
         let waited = of_step[1];
-        let is_meant = |rank: usize| self.rank.is_none_or(|wanted| graph.ranks[rank].rank.0 == wanted);
+        let meant = self.rank.and_then(|rank| graph.place_of(Rank(rank)));
+        let is_meant = |rank: usize| meant.is_none_or(|meant| meant == rank);
         let mut changed = 0;
         for (node, rank, cell) in placed {
             let factor = factors[rank][cell];
-            if is_meant(rank) && (factor - 1.0).abs() > f64::EPSILON {
+            // Where the rank allocates quickest, others did so while they waited for it, and do so no longer.
+            let is_wait = cell >= stretches.allocations(0) && meant.is_some_and(|meant| factors[meant][cell] >= 1.0);
+            if (is_meant(rank) || is_wait) && (factor - 1.0).abs() > f64::EPSILON {
                 draft.stretch(node, factor);
                 changed += 1;
             }

@@ -14,7 +14,7 @@ use retime::cli::{Command, RunArgs};
 use retime::config::Config;
 #[cfg(feature = "tui")]
 use retime::session::{Engine, sample};
-use retime::session::{log_failure, log_to};
+use retime::session::{log_failure, log_to, return_large_blocks};
 #[cfg(feature = "tui")]
 use retime::tui::Style;
 use retime_core::intern::printable;
@@ -23,6 +23,7 @@ use retime_core::log::{self, Level};
 use retime_core::scenario::Scenario;
 
 fn main() -> ExitCode {
+    return_large_blocks();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => return refused(&refusal),
@@ -117,7 +118,8 @@ fn play(cli: &Cli, args: &RunArgs) -> Result<u8> {
 
     let engine = Arc::new(retime::headless::engine()?);
     let script = args.script.display().to_string();
-    let lines = script_lines(&read_text(&args.script)?);
+    let text = read_text(&args.script)?;
+    let lines = script_lines(&text);
     let opens = lines.iter().any(|line| line.text.starts_with("open "));
     let loaded = if args.traces.is_empty() && opens {
         Vec::new()
@@ -126,7 +128,7 @@ fn play(cli: &Cli, args: &RunArgs) -> Result<u8> {
     };
     let mut screen = ScriptedScreen::new(engine, loaded, &Scenario::default(), &Style::plain(), UNSEEN.into());
     screen.set_build(retime::headless::build_options(cli.iteration));
-    let played = screen.source(&script).map_err(|error| eyre!(error))?;
+    let played = screen.source(&script, &text).map_err(|error| eyre!(error))?;
     retime::headless::report(&script, &played, &args.output)
 }
 

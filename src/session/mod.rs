@@ -40,7 +40,7 @@ pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 
 pub use advise::{Advice, AdvisedOption, Goal, Sensitivity, advise, advise_live, alike, parse_target};
 pub use board::{Change, Section, Trial, Trials, candidates, number_of, put};
-pub use ceiling::{default_max_memory, give_back_memory};
+pub use ceiling::{default_max_memory, give_back_memory, return_large_blocks};
 pub use communication::{CollectiveReport, Communication, LateReason, Participation, RankReport};
 pub use compare::{
     Column, ComparedKind, ComparedRow, Comparison, ComparisonTable, ComparisonTableRow, Contribution, DiffStatus,

@@ -16,7 +16,7 @@ use super::effect::Effect;
 use super::key::KeyPress;
 use super::load;
 use super::message::Level;
-use super::runner::{Reply, Runner};
+use super::runner::{Reading, Reply, Runner};
 use super::update::{Event, update};
 use super::views;
 
@@ -105,17 +105,21 @@ impl ScriptedScreen {
         }
     }
 
-    /// Plays the script in a file to its end.
+    /// Plays the script `text`, which was read from `file`, to its end. It is not read again: a pipe gives it once.
     ///
     /// # Returns
     /// What came of each line.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub fn source(&mut self, file: &str) -> Result<Vec<Played>, String> {
+    /// It cannot be begun.
+    pub fn source(&mut self, file: &str, text: &str) -> Result<Vec<Played>, String> {
         let before = self.app.messages.len();
-        let effects = super::command::run_line(&mut self.app, &format!("source {file}"))?;
-        self.waiting.extend(effects);
+        self.app.busy += 1;
+        self.take(Event::Reply(Reply::Read {
+            file: file.to_owned(),
+            text: Ok(text.to_owned()),
+            reading: Reading::Script,
+        }));
         self.settle();
         let played = std::mem::take(&mut self.app.played);
         match self.app.messages.get(before) {

@@ -263,3 +263,13 @@ fn an_edit_of_convolutions_asks_nothing_of_operators_that_launch_none() {
     let output = within(4000, 20, &["simulate", "--step", "conv-algorithm best"], &path);
     assert!(output.status.success(), "{:?}", output.status);
 }
+
+#[test]
+#[cfg(all(feature = "tui", target_os = "linux"))]
+fn a_script_that_comes_through_a_pipe_is_played() {
+    let mut program = assert_cmd::Command::cargo_bin("retime").unwrap();
+    program.args(["run", "/dev/stdin"]).arg(sample("mlp-b256-fp32-cpu.kineto.json.gz"));
+    let ended = program.write_stdin("expect iteration < 1ns\n").assert().code(3);
+    let said = String::from_utf8(ended.get_output().stdout.clone()).unwrap();
+    assert!(said.contains("FAILS"), "{said}");
+}

@@ -620,7 +620,7 @@ mod screen {
         let file = folder.path().join("best.retime");
         std::fs::write(&file, "tables\nbest\nplan best\nexpect iteration < 22.5ms\nplacement t9:r1\n").unwrap();
         let mut screen = open(&TWO, (120, 40));
-        let played = screen.source(file.to_str().unwrap()).unwrap();
+        let played = screen.source(file.to_str().unwrap(), &std::fs::read_to_string(&file).unwrap()).unwrap();
         let ended: Vec<Status> = played.iter().map(|line| line.status).collect();
         assert_eq!(ended, [Status::Done, Status::Done, Status::Done, Status::Holds, Status::Error], "{played:?}");
         assert_eq!(played[4].message.as_deref(), Some("there is no table t9: t0 to t7 can move"));

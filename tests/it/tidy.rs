@@ -280,7 +280,7 @@ fn lints_are_expected_with_a_reason_and_nothing_is_left_over() {
 fn unsafe_code_is_in_one_place() {
     let places: Vec<String> =
         sources().into_iter().filter(|(_, text)| text.contains("unsafe_code")).map(|(file, _)| file).collect();
-    assert!(places.len() <= 1, "more than the one setting of the allocator is unsafe: {places:?}");
+    assert!(places.len() <= 1, "more than what is wished of the allocator is unsafe: {places:?}");
 }
 
 fn files_ending(folder: &Path, ending: &str) -> Vec<PathBuf> {

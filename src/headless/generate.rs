@@ -9,6 +9,7 @@ use crate::cli::GenerateArgs;
 use crate::session::synthetic::{JobSpec, Machine, Network, SyntheticJob, measured_reuse};
 use crate::session::{Engine, read_table, read_table_facts};
 
+use super::input;
 use super::output::{self, Table};
 
 #[derive(Serialize)]
@@ -39,6 +40,11 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
             .map_err(|reason| eyre!("{}: {reason}", path.display()))?,
         None => SyntheticJob::draw(spec, network, machine.device.memory.0),
     };
+    let needed = job.memory_needed(machine);
+    if let Some(limit) = input::max_memory().filter(|limit| needed > *limit) {
+        let less = "give more with --max-memory, or take fewer ranks, layers or steps";
+        return Err(eyre!("the job needs about {needed} of memory, {limit} may be used: {less}"));
+    }
     job.write(&args.output, machine)?;
     let folder = args.output.display().to_string();
     let answer = Answer { folder, ranks, tables: job.tables.len(), batch_size: job.batch() };

@@ -107,7 +107,7 @@ fn overridden(device: &DeviceProfile, args: &RooflineArgs) -> DeviceProfile {
 }
 
 fn answer(place: &Place<'_>, points: Vec<Point>, series: &AlgorithmSeries) -> Answer {
-    let precision = dominant_precision(&points);
+    let precision = dominant_precision(&points, place.device);
     let roofs = place.roofs(precision);
     Answer {
         device: place.device.id.clone(),
@@ -153,6 +153,11 @@ fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::
         writeln!(out, "network {:.2} GB/s, ridge {ridge:.2} FLOP per network byte", network.0 / 1e9)?;
     }
     output::text(table, &mut *out)?;
+    let is_above =
+        |point: &Point| point.bound == Limit::Memory && point.load.bytes > roofs.memory.0 * point.load.seconds;
+    if answer.points.iter().any(is_above) {
+        writeln!(out, "above 100 % of the memory roof: what lies in a cache does not cross the memory")?;
+    }
     if answer.unknown_kernels > 0 {
         let shown: f64 = answer.points.iter().map(|point| point.load.seconds).sum();
         let [time, whole] = [0.0, shown].map(|more| DurNs::from_secs_f64(answer.unknown_seconds + more));

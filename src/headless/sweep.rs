@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::session::{
-    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, grid, has_unmodelled, none_fits, read_text,
-    slices, still_gains,
+    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, count, grid, has_unmodelled, none_fits,
+    read_text, slices, still_gains,
 };
+use retime_core::intern::printable;
 use retime_core::scenario::{Scenario, Step};
 
 use super::opened::Opened;
@@ -85,6 +86,11 @@ fn merge(args: &SweepArgs) -> Result<()> {
         let text = read_text(path)?;
         let part: Part = serde_json::from_str(&text).map_err(|error| eyre!("{}: {error}", path.display()))?;
         let shard = part.shard.ok_or_else(|| eyre!("{}: not the answer of a shard", path.display()))?;
+        if let Some(at) = part.points.iter().position(|point| !point.is_sound()) {
+            let point = &part.points[at];
+            let at: Vec<String> = point.knobs.iter().map(|(knob, value)| setting(&printable(knob), *value)).collect();
+            return Err(eyre!("{}: figures that no sweep gives, at {}", path.display(), at.join(" ")));
+        }
         parts.push((shard, part));
     }
     parts.sort_by_key(|&(shard, _)| shard);
@@ -145,7 +151,7 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     if !tells_batch && sweeps.iter().any(|sweep| sweep.knob == "batch") {
         return Err(eyre!("{}, as a --step", loaded.graph.why_no_batch()));
     }
-    let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard));
+    let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard))?;
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
     let answer = Answer::of(points, shard);
     if let Some(why) =
@@ -196,15 +202,24 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     Ok(sweeps)
 }
 
+/// More than a day's work of any machine, and what is held of them fits every one.
+const MOST_POINTS: usize = 100_000;
+
 /// Every combination of the knobs' values that is the shard's, on all cores, in order.
 fn evaluate(
     engine: &Engine,
     loaded: &Loaded,
     scenario: &Scenario,
     (sweeps, shard): (&[Sweep], Shard),
-) -> Vec<SweepPoint> {
-    let own: Vec<Vec<f64>> = grid(sweeps).into_iter().skip(shard.part - 1).step_by(shard.of).collect();
-    SweepRun::new(engine, loaded, scenario, sweeps).points(&own)
+) -> Result<Vec<SweepPoint>> {
+    let places = (shard.part - 1..count(sweeps)).step_by(shard.of);
+    let points = places.len();
+    if points > MOST_POINTS {
+        let less = "fewer values, or a part of them with --shard I/N";
+        return Err(Misuse(format!("{points} points, at most {MOST_POINTS} at a time: {less}")).into());
+    }
+    let own: Vec<Vec<f64>> = grid(sweeps, places).collect();
+    Ok(SweepRun::new(engine, loaded, scenario, sweeps).points(&own))
 }
 
 fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::Result<()> {

@@ -111,7 +111,7 @@ pub fn export_to(
     if is_new {
         fs::create_dir_all(path).map_err(|error| fail(path, error.to_string()))?;
     }
-    if let Err(error) = write_files(&files, Overwrite::forced(replace)) {
+    if let Err(error) = write_files(files.iter().map(|(file, bytes)| (file, bytes)), Overwrite::forced(replace)) {
         if is_new {
             let _ = fs::remove_dir(path);
         }

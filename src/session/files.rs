@@ -33,7 +33,8 @@ pub fn read_table(path: &Path) -> Result<String, EngineError> {
 
 /// A cell of a CSV file, in quotes where it needs them. What a spreadsheet would run as a formula begins with an apostrophe.
 pub fn csv_field(cell: &str) -> String {
-    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+    let begins = cell.trim_start_matches(' ').starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let is_formula = begins && cell.trim().parse::<f64>().is_err();
     let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
     if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
@@ -103,7 +104,10 @@ mod tests {
 
     #[test]
     fn a_cell_is_no_formula_unless_it_is_a_number() {
-        let cells = ["=1+1", "+12.5", "-3e-4", "-x", "@a,b", "\tb", "a\"b", "−5"];
-        assert_eq!(cells.map(csv_field), ["'=1+1", "+12.5", "-3e-4", "'-x", "\"'@a,b\"", "'\tb", "\"a\"\"b\"", "−5"]);
+        let cells = ["=1+1", "+12.5", "-3e-4", "-x", "@a,b", "\tb", "a\"b", "−5", " =1"];
+        assert_eq!(
+            cells.map(csv_field),
+            ["'=1+1", "+12.5", "-3e-4", "'-x", "\"'@a,b\"", "'\tb", "\"a\"\"b\"", "−5", "' =1"]
+        );
     }
 }

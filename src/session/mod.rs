@@ -65,8 +65,8 @@ pub use sharding::{Pick, SEARCH_BUDGET, Sharding, ShardingPlan, judge};
 pub use short_name::{name_for_people, short_name, telling_name};
 pub use steps::read_scenario;
 pub use sweep::{
-    PathChange, Sweep, SweepPoint, SweepSlice, grid, has_unmodelled, knobs, memory_limit, none_fits, optimal_batch,
-    path_changes, place, put_value, slices, still_gains,
+    PathChange, Sweep, SweepPoint, SweepSlice, count, grid, has_unmodelled, knobs, memory_limit, none_fits,
+    optimal_batch, path_changes, place, put_value, slices, still_gains,
 };
 pub use sweep_run::SweepRun;
 pub use writing::{Overwrite, append, begin_recording, write_files, write_new};

@@ -96,7 +96,8 @@ impl Sweep {
 
     /// Its points, each a value per knob, row by row.
     pub fn points(&self) -> Vec<Vec<f64>> {
-        grid(&self.knobs())
+        let knobs = self.knobs();
+        grid(&knobs, 0..count(&knobs)).collect()
     }
 
     /// `values`, if each makes a step.
@@ -242,12 +243,22 @@ fn rounded(value: f64) -> f64 {
     if rounded.is_finite() { rounded } else { value }
 }
 
-/// Every combination of the knobs' values, those of the last one changing fastest.
-pub fn grid(knobs: &[Sweep]) -> Vec<Vec<f64>> {
-    let start = vec![Vec::new()];
-    knobs.iter().fold(start, |grid: Vec<Vec<f64>>, knob| {
-        let with = |row: &Vec<f64>| knob.values().map(|value| [row.as_slice(), &[value]].concat()).collect::<Vec<_>>();
-        grid.iter().flat_map(with).collect()
+/// How many combinations of the knobs' values there are.
+pub fn count(knobs: &[Sweep]) -> usize {
+    knobs.iter().fold(1, |count: usize, knob| count.saturating_mul(knob.values.len()))
+}
+
+/// The combinations of the knobs' values at these `places`, of which those of the last knob change fastest.
+pub fn grid(knobs: &[Sweep], places: impl Iterator<Item = usize>) -> impl Iterator<Item = Vec<f64>> {
+    places.map(|place| {
+        let mut left = place;
+        let mut values: Vec<f64> = Vec::with_capacity(knobs.len());
+        for knob in knobs.iter().rev() {
+            values.push(knob.values[left % knob.values.len()]);
+            left /= knob.values.len();
+        }
+        values.reverse();
+        values
     })
 }
 
@@ -309,6 +320,19 @@ impl SweepPoint {
     /// The value of `knob`.
     pub fn value(&self, knob: &str) -> Option<f64> {
         self.knobs.get(knob).copied()
+    }
+
+    /// Whether its figures are such as an evaluation gives.
+    pub fn is_sound(&self) -> bool {
+        let times = DurNs::ZERO..=DurNs::LONGEST;
+        let ErrorBand { low_ns, high_ns } = self.steady_band;
+        let rates = [self.throughput, self.throughput_per_rank];
+        times.contains(&self.simulated_ns)
+            && [low_ns, self.steady_ns, high_ns].iter().all(|time| times.contains(time))
+            && (low_ns..=high_ns).contains(&self.steady_ns)
+            && rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0)
+            && self.memory_bytes.is_none_or(|bytes| bytes <= Bytes::MOST)
+            && (0.0..=1.0).contains(&self.unhandled_share)
     }
 
     /// Throughput at the far and the near end of the iteration's band.
@@ -502,6 +526,12 @@ mod tests {
         let points = sweep.points();
         assert_eq!((points.len(), &points[0], &points[9]), (10, &vec![8.0, 0.25], &vec![16.0, 4.0]));
         assert_eq!(batch(&[8.0, 16.0]).points(), [[8.0], [16.0]]);
+        let many = vec![batch(&[8.0, 16.0, 32.0]); 40];
+        assert_eq!(
+            (count(&many), grid(&many, [usize::MAX].into_iter()).count()),
+            (usize::MAX, 1),
+            "none is made but those asked for"
+        );
         assert_eq!(batch(&[8.0, 16.0]).coarse().values, [8.0, 16.0]);
     }
 

@@ -12,6 +12,7 @@ use std::path::Path;
 use retime_core::cost::{CostModels, Reuse};
 use retime_core::device::{DeviceProfile, LinkProfile};
 use retime_core::scenario::tables::{TableFact, TableFacts};
+use retime_core::units::Bytes;
 
 use super::{Engine, Overwrite, SessionError, write_files};
 use retime_core::engine::TABLE_FACTS_FILE;
@@ -197,26 +198,37 @@ impl SyntheticJob {
         model::operators(self, machine)
     }
 
-    /// The trace of every rank, as JSON, with what each was predicted for.
-    pub fn traces(&self, machine: Machine<'_>) -> Vec<Vec<u8>> {
-        let operators = self.operators(machine);
-        let timelines = timeline::schedule(&operators, self.spec.steps);
-        let about = format!("made-up DLRM, seed {}, on {}", self.spec.seed, machine.device.id);
-        timelines.iter().enumerate().map(|(rank, spans)| kineto::trace(self, rank, spans, machine, &about)).collect()
-    }
-
-    /// Writes the trace of every rank and the facts about the tables into `folder`, which is made where it is not there.
+    /// Writes the trace of every rank, as JSON with what it was predicted for, and the facts about the tables into `folder`, which is
+    /// made where it is not there.
     ///
     /// # Errors
     /// A file exists, or it or the folder cannot be written.
     pub fn write(&self, folder: &Path, machine: Machine<'_>) -> Result<(), SessionError> {
         std::fs::create_dir_all(folder)
             .map_err(|error| SessionError::Write { path: folder.display().to_string(), reason: error.to_string() })?;
-        let traces = self.traces(machine).into_iter().enumerate();
-        let mut files: Vec<_> =
-            traces.map(|(rank, trace)| (folder.join(format!("rank{rank}.pt.trace.json")), trace)).collect();
-        files.push((folder.join(TABLE_FACTS_FILE), self.facts().into_bytes()));
-        write_files(&files, Overwrite::forced(false))
+        let operators = self.operators(machine);
+        let timelines = timeline::schedule(&operators, self.spec.steps);
+        let about = format!("made-up DLRM, seed {}, on {}", self.spec.seed, machine.device.id);
+        let trace = |(rank, spans): (usize, &Vec<timeline::Placed<'_>>)| {
+            (folder.join(format!("rank{rank}.pt.trace.json")), kineto::trace(self, rank, spans, machine, &about))
+        };
+        let facts = (folder.join(TABLE_FACTS_FILE), self.facts().into_bytes());
+        write_files(timelines.iter().enumerate().map(trace).chain([facts]), Overwrite::forced(false))
+    }
+
+    /// About what writing it takes in memory: the operators of all ranks, when each runs in every step, and the text of one rank.
+    pub fn memory_needed(&self, machine: Machine<'_>) -> Bytes {
+        const OPERATOR: u64 = 400;
+        const PLACED: u64 = 150;
+        const TEXT: u64 = 2 * 1200;
+        let operators = |layers| -> u64 {
+            let few = Self { spec: JobSpec { layers, ..self.spec }, ..self.clone() };
+            few.operators(machine).iter().map(|rank| rank.len() as u64).sum()
+        };
+        let (without, layers, steps) = (operators(0), u64::from(self.spec.layers), u64::from(self.spec.steps));
+        let all = without + layers.saturating_mul(operators(1).saturating_sub(without));
+        let of_a_rank = all / u64::from(self.spec.ranks.max(1)) * steps;
+        Bytes(all.saturating_mul(OPERATOR + steps * PLACED).saturating_add(of_a_rank.saturating_mul(TEXT)))
     }
 
     /// The facts about its tables that batched look-ups do not record, as a file that `--facts` reads.

@@ -77,7 +77,7 @@ fn was_read(path: &Path) -> bool {
 /// # Errors
 /// As [`write_files`].
 pub fn write_new(path: &Path, contents: &[u8], over: Overwrite<'_>) -> Result<(), SessionError> {
-    write_files(&[(path, contents)], over)
+    write_files([(path, contents)], over)
 }
 
 /// Writes files, all or none: all contents are on the disk before the first takes its place. A link is followed, and a
@@ -86,17 +86,20 @@ pub fn write_new(path: &Path, contents: &[u8], over: Overwrite<'_>) -> Result<()
 /// # Errors
 /// A file exists and may not be replaced, was read, or is no regular file (a device, a pipe, a folder); or
 /// the system refuses. New files that took their place before are removed then.
-pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(files: &[(P, C)], over: Overwrite<'_>) -> Result<(), SessionError> {
+pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(
+    files: impl IntoIterator<Item = (P, C)>,
+    over: Overwrite<'_>,
+) -> Result<(), SessionError> {
     let fail = |path: &Path, reason: String| SessionError::Write { path: path.display().to_string(), reason };
     let refused = |path: &Path, error: &io::Error| {
         let is_there = error.kind() == ErrorKind::AlreadyExists;
         fail(path, if is_there { EXISTS.to_owned() } else { format!("cannot write it: {error}") })
     };
-    let mut staged = Vec::with_capacity(files.len());
+    let mut staged = Vec::new();
     for (path, contents) in files {
-        let path = path.as_ref();
-        let place = Place::of(path, over).map_err(|reason| fail(path, reason))?;
-        let file = place.stage(contents.as_ref()).map_err(|error| refused(path, &error))?;
+        let path = path.as_ref().to_owned();
+        let place = Place::of(&path, over).map_err(|reason| fail(&path, reason))?;
+        let file = place.stage(contents.as_ref()).map_err(|error| refused(&path, &error))?;
         staged.push((path, place, file));
     }
     let mut written: Vec<PathBuf> = Vec::new();
@@ -105,7 +108,7 @@ pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(files: &[(P, C)], over: Overw
             for new in &written {
                 let _ = fs::remove_file(new);
             }
-            return Err(refused(path, &error));
+            return Err(refused(&path, &error));
         }
         if place.there.is_none() {
             written.push(place.path);
@@ -413,7 +416,7 @@ mod tests {
                 let _ = fs::remove_file(&new);
                 let first = if over.force { &old } else { &third };
                 fault::FAILS_IN.set(fails_in);
-                let result = write_files(&[(&new, "a"), (first, "after")], over);
+                let result = write_files([(&new, "a"), (first, "after")], over);
                 if fault::FAILS_IN.replace(0) > 0 {
                     result.unwrap();
                     break;

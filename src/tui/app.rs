@@ -105,11 +105,14 @@ impl Style {
     }
 }
 
+/// An hour of no device costs more, in any currency.
+const MOST_PRICE: f64 = 1e12;
+
 /// Prices by device, as `prices.toml` has them: `H100-SXM = 2.5`.
 fn prices(text: &str) -> Result<BTreeMap<String, f64>, String> {
     let prices: BTreeMap<String, f64> =
         toml::from_str(text).map_err(|error| format!("prices.toml: {}", error.message()))?;
-    match prices.iter().find(|(_, price)| !(price.is_finite() && **price >= 0.0)) {
+    match prices.iter().find(|(_, price)| !(0.0..=MOST_PRICE).contains(*price)) {
         Some((device, price)) => Err(format!("prices.toml: {device} = {price} is no price")),
         None => Ok(prices),
     }

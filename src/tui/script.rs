@@ -24,6 +24,8 @@ pub struct Script {
 
 /// Most scripts that play one another.
 const DEPTH: usize = 16;
+/// Most lines of all scripts that are played together: a few that play one another again and again never end.
+const MOST_LINES: usize = 100_000;
 
 impl Script {
     /// Has the lines of `file` played next; the script that is being played goes on after them.
@@ -37,6 +39,10 @@ impl Script {
         }
         if playing().count() >= DEPTH {
             return Err(format!("{file}: more than {DEPTH} scripts play one another"));
+        }
+        let played: usize = playing().map(|script| script.played.len()).sum();
+        if played + lines.len() > MOST_LINES {
+            return Err(format!("{file}: more than {MOST_LINES} lines in all"));
         }
         let outer = app.script.take().map(Box::new);
         let idle = outer.as_ref().map(|outer| outer.idle.clone()).unwrap_or_default();

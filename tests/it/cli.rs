@@ -342,6 +342,12 @@ fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
     let merged = json(&merge.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(merged["points"], whole["points"]);
     assert!(failure(1, &["sweep", "--merge", &merge[2]]).contains("expected each part once, found 2/2"));
+    let mut damaged: Value = serde_json::from_slice(&fs::read(&merge[2]).unwrap()).unwrap();
+    damaged["points"][0]["steady_ns"] = (-5).into();
+    fs::write(&merge[2], damaged.to_string()).unwrap();
+    assert!(failure(1, &["sweep", "--merge", &merge[2], &merge[3]]).contains("figures that no sweep gives"));
+    let endless = ["sweep", &sample, "--knob", "dram_bw", "1..2x10000", "--knob", "flops", "1..2x10000"];
+    assert!(failure(2, &endless).contains("100000000 points, at most 100000 at a time"));
     assert!(failure(2, &["sweep", &sample, "--shard", "3/2"]).contains("expected I/N with I from 1 to N"));
 }
 

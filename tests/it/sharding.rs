@@ -41,7 +41,10 @@ fn write(folder: &Path, name: &str, trace: &[u8]) {
 /// The traces of the ranks of a made-up job.
 fn traces(engine: &Engine, spec: JobSpec) -> Vec<Vec<u8>> {
     let machine = Machine::of(engine, "V100").unwrap();
-    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).traces(machine)
+    let folder = tempfile::tempdir().unwrap();
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).write(folder.path(), machine).unwrap();
+    let path = |rank| folder.path().join(format!("rank{rank}.pt.trace.json"));
+    (0..spec.ranks).map(|rank| std::fs::read(path(rank)).unwrap()).collect()
 }
 
 fn load(engine: &Engine, folder: &Path) -> Vec<Loaded> {

@@ -18,7 +18,7 @@ pub(super) fn trace(job: &SyntheticJob, rank: usize, placed: &[Placed<'_>], on: 
     for step in 0..job.spec.steps {
         writer.step(step, placed.iter().filter(|one| one.step == step));
     }
-    let document = json!({
+    let about = json!({
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
         "retimePredicted": about,
@@ -26,9 +26,10 @@ pub(super) fn trace(job: &SyntheticJob, rank: usize, placed: &[Placed<'_>], on: 
         "deviceProperties": [{
             "id": 0, "name": on.device.name, "totalGlobalMem": on.device.memory.0, "numSms": on.device.sm_count,
         }],
-        "traceEvents": writer.events,
     });
-    document.to_string().into_bytes()
+    let about = about.to_string();
+    let about = about.strip_suffix('}').unwrap_or(&about);
+    format!("{about},\"traceEvents\":[{}]}}", writer.events.join(",")).into_bytes()
 }
 
 struct Writer {
@@ -37,7 +38,8 @@ struct Writer {
     /// Last id given to an operator or a call.
     ids: u64,
     exchanges: u64,
-    events: Vec<Value>,
+    /// As they are written.
+    events: Vec<String>,
 }
 
 impl Writer {
@@ -125,16 +127,17 @@ impl Writer {
     }
 }
 
-fn on_host(category: &str, name: &str, rank: usize, span: Span, args: &Value) -> Value {
+fn on_host(category: &str, name: &str, rank: usize, span: Span, args: &Value) -> String {
     complete(category, name, (json!(100_000 + rank), THREAD), span, args)
 }
 
-fn complete(category: &str, name: &str, (pid, tid): (Value, u32), (start, end): Span, args: &Value) -> Value {
+fn complete(category: &str, name: &str, (pid, tid): (Value, u32), (start, end): Span, args: &Value) -> String {
     let micros = |ns: i64| ns as f64 / 1e3;
     json!({
         "ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid,
         "ts": micros(start.0), "dur": micros(end.since(start).0), "args": args,
     })
+    .to_string()
 }
 
 fn type_name(input: &Operand) -> &'static str {

@@ -1,7 +1,5 @@
 //! Commands on scenarios as wholes: keeping them under names, putting one in force, holding them against each other.
 
-use std::path::PathBuf;
-
 use super::Pane::{Compare as OnColumns, Everywhere};
 use super::{Argument, Command, CommandResult, Kind};
 use crate::tui::app::App;
@@ -112,7 +110,7 @@ pub fn compare(app: &mut App, path: &str) -> CommandResult {
         return Ok(effects);
     }
     let work = app.workspace().ok_or(NO_TRACE)?;
-    let path = PathBuf::from(path);
+    let path = super::files::readable(path)?;
     if path.extension().is_some_and(|ending| ending == "toml") {
         app.busy += 1;
         effects.push(Effect::Ask(Request::Read { path, reading: Reading::Compared }));

@@ -31,7 +31,7 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "open another trace",
         keys: &[],
         run: |app, path| {
-            let path = named(path)?;
+            let path = readable(path)?;
             Ok(vec![app.open_beside(Open::Paths(vec![path]))?])
         },
     },
@@ -121,6 +121,22 @@ fn named(path: &str) -> Result<PathBuf, String> {
     if path.is_empty() { Err("name a file after the command".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
+/// A file or folder to read. Nobody may ever write to a pipe, and waiting for that cannot be ended: what is given when the program
+/// starts may be one.
+pub(in crate::tui) fn readable(path: &str) -> Result<PathBuf, String> {
+    let path = named(path)?;
+    let is_pipe = {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::FileTypeExt;
+            std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo())
+        }
+        #[cfg(not(unix))]
+        false
+    };
+    if is_pipe { Err("a pipe can be given when the program starts, not here".to_owned()) } else { Ok(path) }
+}
+
 /// By name alone what is looked at: of a view with rows these, as a picture or a text the screen; of the timeline, and
 /// with a format before the name, the edited iteration.
 fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
@@ -197,7 +213,7 @@ fn save(app: &mut App, path: &str, force: bool) -> CommandResult {
 }
 
 fn read(app: &mut App, path: &str, reading: Reading) -> CommandResult {
-    let path = named(path)?;
+    let path = readable(path)?;
     app.busy += 1;
     Ok(vec![Effect::Ask(Request::Read { path, reading })])
 }

@@ -1,6 +1,5 @@
 //! Commands that look into what is shown: why a number is what it is, and which of the recorded iterations is modelled.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Pane::Everywhere;
@@ -97,7 +96,7 @@ fn join(app: &mut App, path: &str, second: Second) -> CommandResult {
             Second::Capture => "name a trace of the run that captured the graphs".into(),
         });
     }
-    let (loaded, path) = (Arc::clone(&work.loaded), PathBuf::from(path));
+    let (loaded, path) = (Arc::clone(&work.loaded), super::files::readable(path)?);
     let effect = Effect::Ask(Request::Join { work: work.number, loaded, path, second });
     app.busy += 1;
     app.say(Message::note("opening the second trace…"));

@@ -3,7 +3,7 @@
 //! Palette, key help, the `:` prompt with its completion, the keymap and the documentation all come from it.
 
 pub mod compare;
-mod files;
+pub(super) mod files;
 mod general;
 mod inspect;
 mod pointer;

@@ -243,7 +243,7 @@ fn least_seconds(resolved: &Resolved, node: NodeId) -> Option<f64> {
     let rank = graph.lanes[task.lane.0 as usize].rank;
     let device = resolved.devices.get(graph.ranks.iter().position(|part| part.rank == rank)?)?;
     let work = resolved.works.work(node).filter(|_| task.kind == TaskKind::Kernel)?;
-    let roofs = Roofs::of(device, work.precision);
+    let roofs = Roofs::of(device, work.computed_with());
     // What functions of an element take is a figure of models; products have theirs by definition.
     let is_product = matches!(work.family, Family::Gemm | Family::Conv | Family::Attention);
     // Algorithms that an edit chose multiply less than the definition does.

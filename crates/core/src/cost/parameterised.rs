@@ -2,7 +2,7 @@
 //!
 //! `P = min(f(k, m, n), OI · M_peak)`, in FLOP per second: `f` the rate measured for that very size, between sizes the mean of the
 //! logarithms of all rates weighted by the inverse square of the distance in log sizes; `OI` FLOP per byte; `M_peak` bytes per second.
-//! Convolutions are the products that im2col makes of them; pooling, activations, softmax and norms lie under the memory roof alone,
+//! Convolutions are the products that im2col makes of them, attention runs at the rate of queries by keys; pooling, activations, softmax and norms lie under the memory roof alone,
 //! after the device's start cost. Fails where a kernel is bound by neither (the thesis' ReLU and sigmoid rows).
 
 use serde::{Deserialize, Serialize};
@@ -80,18 +80,17 @@ impl ProductRates {
     /// The time of `work` on `device` in µs; `None` of unrecognised work without traffic.
     pub(super) fn time_us(&self, work: &Work, device: &DeviceProfile) -> Option<f64> {
         let traffic = work.bytes().0 as f64 / memory_rate(device).max(1.0);
-        let Some((times, size)) = product_size(work) else {
+        let Some(size) = product_size(work) else {
             let start = device.kernel_start.secs();
             let is_known = work.bytes().0 > 0 || work.family != Family::Other;
             return is_known.then_some(1e6 * (start + traffic));
         };
-        let one = 2.0 * size.iter().product::<f64>() / self.rate(size)?;
-        Some(1e6 * (times * one).max(traffic))
+        Some(1e6 * (work.flop.0 / self.rate(size)?).max(traffic))
     }
 
     /// Whether the size of `work` was measured.
     pub(super) fn has(&self, work: &Work) -> bool {
-        product_size(work).is_some_and(|(_, size)| self.rows.iter().any(|row| distance(row, size) <= 0.0))
+        product_size(work).is_some_and(|size| self.rows.iter().any(|row| distance(row, size) <= 0.0))
     }
 }
 
@@ -107,19 +106,19 @@ fn rate<'a>(rows: impl Iterator<Item = &'a MeasuredProduct>, size: [f64; 3]) -> 
     (sums.1 > 0.0).then(|| (sums.0 / sums.1).exp())
 }
 
-/// How often a product is computed, and its `m`, `n`, `k`.
-fn product_size(work: &Work) -> Option<(f64, [f64; 3])> {
-    let size = |m: u64, n: u64, k: u64| [m, n, k].map(|dim| dim as f64);
-    let (times, size) = match work.shape {
-        Shape::Gemm { batch, m, n, k } => (batch as f64, size(m, n, k)),
+/// The `m`, `n`, `k` of the products that the work is made of.
+fn product_size(work: &Work) -> Option<[f64; 3]> {
+    let size = match work.shape {
+        Shape::Gemm { m, n, k, .. } => [m, n, k],
+        Shape::Attention { queries, keys, dim, .. } => [queries, keys, dim],
         Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, groups, .. } => {
             let groups = groups.max(1);
             let m = batch.saturating_mul(out_h).saturating_mul(out_w);
-            (groups as f64, size(m, channels_out / groups, (channels_in / groups).saturating_mul(r).saturating_mul(s)))
+            [m, channels_out / groups, (channels_in / groups).saturating_mul(r).saturating_mul(s)]
         }
         _ => return None,
     };
-    (times > 0.0 && size.iter().all(|dim| *dim > 0.0)).then_some((times, size))
+    size.iter().all(|&dim| dim > 0).then(|| size.map(|dim| dim as f64))
 }
 
 fn distance(row: &MeasuredProduct, size: [f64; 3]) -> f64 {
@@ -129,7 +128,7 @@ fn distance(row: &MeasuredProduct, size: [f64; 3]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::operators::{GemmSize, gemm_work};
+    use crate::cost::operators::{AttentionSize, GemmSize, attention_work, gemm_work};
     use crate::device::Catalog;
     use crate::graph::DType;
 
@@ -148,6 +147,18 @@ mod tests {
         assert!(rate(32.0) < rate(64.0) && rate(64.0) < rate(128.0));
         assert!((rate(1e6) / (rate(32.0) * rate(128.0)).sqrt() - 1.0).abs() < 0.3, "far away: between the rows");
         assert!(ProductRates::new([row(0.0, 1.0, 1.0, 1.0)]).rows().is_empty());
+    }
+
+    #[test]
+    fn attention_runs_at_the_rate_of_its_products() {
+        let rates = ProductRates::new([row(128.0, 128.0, 64.0, 1e-3)]);
+        let catalog = Catalog::builtin().unwrap();
+        let device = catalog.find("Carbonate").unwrap();
+        let heads = AttentionSize { batch: 2, heads: 3, kv_heads: 3, queries: 128, keys: 128, dim: 64, causal: false };
+        let work = attention_work(&heads, false, DType::Fp32);
+        // Of each head queries by keys, and what they weigh by values: twelve such products.
+        assert!((rates.time_us(&work, device).unwrap() - 12_000.0).abs() < 1e-6);
+        assert!(rates.has(&work));
     }
 
     #[test]

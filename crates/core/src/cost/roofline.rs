@@ -20,10 +20,7 @@ pub fn roofline_us(work: &Work, device: &DeviceProfile) -> f64 {
 
 /// FLOP per second that bound `work`: products may have units of their own.
 pub(super) fn peak_of(work: &Work, device: &DeviceProfile) -> f64 {
-    match work.family {
-        Family::Gemm | Family::Conv | Family::Attention => device.product_rate(work.precision).0,
-        _ => device.peak_rate(work.precision).0,
-    }
+    device.peak_rate(work.computed_with()).0
 }
 
 /// The roofline without the start cost, in µs.

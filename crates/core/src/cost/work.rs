@@ -389,6 +389,12 @@ impl Work {
             && self.bytes().0 as f64 <= MOST_BYTES_PER_SECOND * time.secs()
     }
 
+    /// The units that its arithmetic is done by, where a device has them: products of fp32 by those for matrices.
+    pub fn computed_with(&self) -> Precision {
+        let is_product = matches!(self.family, Family::Gemm | Family::Conv | Family::Attention);
+        if is_product && self.precision == Precision::Fp32 { Precision::Fp32Matrix } else { self.precision }
+    }
+
     /// Arithmetic intensity in FLOP per byte; zero without traffic.
     pub fn intensity(&self) -> f64 {
         let bytes = self.bytes().0 as f64;

@@ -276,6 +276,12 @@ impl DeviceProfile {
         std::iter::successors(Some(precision), |asked| asked.fallback()).find(|asked| self.peak.contains_key(asked))
     }
 
+    /// `precision` as it is named on this device: fp32 for products has a name of its own only where it has units of its own.
+    pub fn units_named(&self, precision: Precision) -> Precision {
+        let has_none = precision == Precision::Fp32Matrix && !self.peak.contains_key(&precision);
+        if has_none { Precision::Fp32 } else { precision }
+    }
+
     /// Peak rate of matrix products at `precision`: AMD's matrix cores compute fp32 as such, so there products are faster
     /// than other arithmetic of that type.
     pub fn product_rate(&self, precision: Precision) -> FlopPerSec {

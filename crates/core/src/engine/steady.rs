@@ -32,6 +32,7 @@ pub enum SteadyBasis {
 
 /// The steady period of an outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(into = "Told")]
 pub struct Steady {
     /// What is known of the job.
     pub basis: SteadyBasis,
@@ -39,6 +40,26 @@ pub struct Steady {
     pub bounds: Option<ErrorBand>,
     /// Share of the recorded window in which tasks on the critical path waited for what does not repeat.
     pub left_out_share: f64,
+}
+
+/// As it is written: each period under what it is.
+#[derive(Serialize)]
+struct Told {
+    basis: SteadyBasis,
+    /// Of the period that edits are compared by, where that is known.
+    bounds: Option<ErrorBand>,
+    /// Of the period if the one recorded step were repeated.
+    bounds_if_repeated: Option<ErrorBand>,
+    left_out_share: f64,
+}
+
+impl From<Steady> for Told {
+    fn from(steady: Steady) -> Self {
+        let Steady { basis, bounds, left_out_share } = steady;
+        let of = |wanted| bounds.filter(|_| basis == wanted);
+        let (known, assumed) = (of(SteadyBasis::Repeated), of(SteadyBasis::OneStep));
+        Self { basis, bounds: known, bounds_if_repeated: assumed, left_out_share }
+    }
 }
 
 /// More than this may not hang on what does not repeat.

@@ -95,7 +95,7 @@ fn shortest_us(work: &Work, device: &DeviceProfile) -> f64 {
     if matches!(work.shape, Shape::Copy { .. } | Shape::Embedding { .. }) {
         return 1e6 * work.written.0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
     }
-    let arithmetic = work.flop.0 / device.peak_rate(work.precision).0.max(1.0);
+    let arithmetic = work.flop.0 / device.peak_rate(work.computed_with()).0.max(1.0);
     let traffic = work.bytes().0 as f64 / device.l2_bandwidth.0.max(device.dram_bandwidth.0);
     1e6 * arithmetic.max(traffic)
 }

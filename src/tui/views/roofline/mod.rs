@@ -167,7 +167,7 @@ impl<'a> Scene<'a> {
         // The steps in force have moved the device's own.
         let now = Place { device, factors: [1.0; 3] };
         let moved = Place { device, factors: work.roofline.factors };
-        let precision = dominant_precision(rooflines.at(Level::Kernel));
+        let precision = dominant_precision(rooflines.at(Level::Kernel), device);
         Some(Self {
             points,
             origins: origins(work, points),

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::tui::canvas::Canvas;
 use crate::tui::theme::Role;
-use retime_core::analysis::roofline::{Place, Roofs};
+use retime_core::analysis::roofline::{Place, Point, Roofs};
 use retime_core::device::Precision;
 use retime_core::units::FlopPerSec;
 
@@ -39,8 +39,8 @@ pub(super) struct Peak {
 /// The peaks of `place` that points are computed at, the highest first.
 pub(super) fn peaks(scene: &Scene<'_>, place: &Place<'_>) -> Vec<Peak> {
     let uses = |precision| {
-        precision == scene.precision
-            || scene.points.iter().any(|point| point.load.flop > 0.0 && point.computed_with() == precision)
+        let is_at = |point: &Point| place.device.units_named(point.computed_with) == precision;
+        precision == scene.precision || scene.points.iter().any(|point| point.load.flop > 0.0 && is_at(point))
     };
     let mut peaks: Vec<Peak> = Vec::new();
     for precision in Precision::ALL.into_iter().filter(|&precision| uses(precision)) {

@@ -137,16 +137,16 @@ impl LayerTable {
                 }
             }
             if is_kernel {
-                let (load, precision, written) = match works.work(node) {
+                let (load, computed_with, written) = match works.work(node) {
                     Some(work) => {
                         let bytes = work.bytes().0 as f64;
                         let (flop, seconds) = (flop_done(work, device), span.1.since(span.0).secs());
                         let load = Load { flop, bytes, network_bytes: 0.0, seconds };
-                        (load, Some(work.precision), work.written.0)
+                        (load, Some(work.computed_with()), work.written.0)
                     }
                     None => (Load { seconds: span.1.since(span.0).secs(), ..Load::default() }, None, 0),
                 };
-                let roofs = precision.filter(|_| device.is_known()).map(|precision| Roofs::of(device, precision));
+                let roofs = computed_with.filter(|_| device.is_known()).map(|units| Roofs::of(device, units));
                 if let Some(layer) = layer {
                     layers[layer].0.add(&load, roofs.as_ref(), written);
                 }
@@ -156,8 +156,8 @@ impl LayerTable {
                     occupancy,
                     written_bytes: written,
                     node,
-                    precision: precision.map(Precision::key),
-                    computed_with: precision,
+                    precision: computed_with.map(|units| device.units_named(units).key()),
+                    computed_with,
                     ..kernel(table.kernels.len(), layer, name, load, roofs)
                 });
             }

@@ -18,7 +18,7 @@ pub enum Bound {
 
 /// Which takes longer, `FLOP / peak` or `bytes / bandwidth`; `None` of work without either. At the ridge: compute.
 pub fn bound_of(work: &Work, device: &DeviceProfile) -> Option<Bound> {
-    let arithmetic = flop_done(work, device) / device.peak_rate(work.precision).0.max(1.0);
+    let arithmetic = flop_done(work, device) / device.peak_rate(work.computed_with()).0.max(1.0);
     let traffic = work.bytes().0 as f64 / roofline::memory_rate(device).max(1.0);
     if arithmetic <= 0.0 && traffic <= 0.0 {
         return None;

@@ -45,6 +45,9 @@ pub struct Point {
     /// The longest of its kernels.
     #[serde(skip)]
     pub example: NodeId,
+    /// The units of most of its arithmetic, where a device has them.
+    #[serde(skip)]
+    pub computed_with: Precision,
 }
 
 /// Where the roofs come from.
@@ -71,7 +74,7 @@ impl Point {
     /// The same work under the roofs of `place`: what it could reach there, and what would bound it.
     #[must_use]
     pub fn under(&self, place: &Place<'_>) -> Self {
-        let roofs = place.roofs(self.computed_with());
+        let roofs = place.roofs(self.computed_with);
         Self { attainable: attainable(&self.load, &roofs), bound: bound(&self.load, &roofs), ..self.clone() }
     }
 
@@ -83,7 +86,7 @@ impl Point {
 
     /// The shortest time under the roofs of `place`, in seconds.
     pub fn least_seconds(&self, place: &Place<'_>) -> f64 {
-        self.load.least_seconds(&place.roofs(self.computed_with()))
+        self.load.least_seconds(&place.roofs(self.computed_with))
     }
 
     /// The shortest time as a share of its own; `None` where its work is not known, and where it is above roofs by so much that its
@@ -95,11 +98,6 @@ impl Point {
         const MOST: f64 = 10.0;
         let share = least / self.load.seconds;
         (self.bound != Limit::Unknown && share <= MOST).then_some(share)
-    }
-
-    /// What most of its arithmetic is computed with.
-    pub fn computed_with(&self) -> Precision {
-        Precision::ALL.into_iter().find(|precision| precision.key() == self.precision).unwrap_or(Precision::Fp32)
     }
 }
 
@@ -171,7 +169,7 @@ pub fn points_at<const N: usize>(
 
 /// Whether the work takes longer to fetch its elements one by one than its roofs allow.
 fn is_by_accesses(work: &Work, place: &Place<'_>) -> bool {
-    let roofs = place.roofs(work.precision);
+    let roofs = place.roofs(work.computed_with());
     let load = Load { flop: flop_done(work, place.device), bytes: work.bytes().0 as f64, ..Load::default() };
     let accesses = access_us(work, place.device) / 1e6 - place.device.kernel_start.secs();
     !matches!(work.shape, Shape::Collective { .. }) && accesses > load.least_seconds(&roofs)
@@ -182,13 +180,13 @@ fn is_under_roofs(work: &Work) -> bool {
     !matches!(work.shape, Shape::Copy { route: Route::HostToDevice | Route::DeviceToHost, .. })
 }
 
-/// The precision that most of the arithmetic of `points` uses; fp32 without arithmetic.
-pub fn dominant_precision(points: &[Point]) -> Precision {
+/// The precision that most of the arithmetic of `points` uses on `device`; fp32 without arithmetic.
+pub fn dominant_precision(points: &[Point], device: &DeviceProfile) -> Precision {
     let mut by_key: BTreeMap<Precision, f64> = BTreeMap::new();
     for point in points {
-        *by_key.entry(point.computed_with()).or_default() += point.load.flop;
+        *by_key.entry(point.computed_with).or_default() += point.load.flop;
     }
-    most(&by_key)
+    device.units_named(most(&by_key))
 }
 
 /// The key with the greatest value, the first of equals; fp32 where all are zero.
@@ -219,7 +217,7 @@ impl Sum {
         self.load.seconds += seconds;
         self.load.flop += flop;
         *self.seconds_by_family.entry(work.family).or_default() += seconds;
-        *self.flop_by_precision.entry(work.precision).or_default() += flop;
+        *self.flop_by_precision.entry(work.computed_with()).or_default() += flop;
         match work.shape {
             Shape::Collective { kind, ranks } => {
                 self.load.network_bytes += work.read.0 as f64 * bus_factor(kind, ranks);
@@ -244,7 +242,8 @@ impl Sum {
             throughput: self.load.throughput().0,
             attainable: attainable(&self.load, &roofs),
             family: longest.map_or(Family::Other, |(&family, _)| family),
-            precision: precision.key(),
+            precision: place.device.units_named(precision).key(),
+            computed_with: precision,
             bound: if 2.0 * self.by_accesses > self.load.seconds { Limit::Accesses } else { bound(&self.load, &roofs) },
             load: self.load,
             example: self.longest.1,

@@ -6,14 +6,13 @@
 mod asked;
 mod plot;
 
-use std::path::PathBuf;
-
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::session::measured_runs;
 use crate::tui::app::App;
 use crate::tui::canvas::Canvas;
+use crate::tui::command::files::readable;
 use crate::tui::command::{Argument, Command, CommandResult, Kind};
 use crate::tui::effect::Effect;
 use crate::tui::message::Message;
@@ -68,8 +67,9 @@ pub(super) fn ask(app: &mut App, text: &str) -> CommandResult {
         work.table = TableState::default();
     }
     if let Some(path) = points {
+        let path = readable(&path)?;
         app.busy += 1;
-        effects.push(Effect::Ask(Request::Read { path: PathBuf::from(path), reading: Reading::Runs }));
+        effects.push(Effect::Ask(Request::Read { path, reading: Reading::Runs }));
     }
     Ok(effects)
 }

@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{ExportArgs, ExportKind, Iteration};
-use crate::session::{ExportFormat, Exported, export_to};
+use crate::session::{ExportFormat, Exported, export_to, opened_again};
 use retime_core::intern::printable;
 use retime_core::units::DurNs;
 
@@ -20,6 +20,9 @@ struct Answer {
     format: &'static str,
     size_bytes: usize,
     simulated_ns: DurNs,
+    /// In which figures the iteration is another one when the files are opened again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opened_again: Option<String>,
 }
 
 /// Runs the command.
@@ -31,10 +34,12 @@ pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
     let exported = Exported { loaded: &loaded, outcome: &outcome, board: None };
     let format = args.format.map_or_else(|| ExportFormat::of_path(&args.out), format);
     let (files, size) = export_to(&engine, &args.out, exported, format, args.common.scenario.force)?;
+    let opened_again = opened_again(&engine, &files, &outcome, format);
     let files = files.iter().map(|file| file.display().to_string()).collect();
-    let simulated_ns = outcome.summary.simulated_ns;
-    let json = input::Envelope::new(&loaded, Answer { files, format: format.name(), size_bytes: size, simulated_ns });
-    let Answer { files, .. } = &json.answer;
+    let (simulated_ns, size_bytes) = (outcome.summary.simulated_ns, size);
+    let answer = Answer { files, format: format.name(), size_bytes, simulated_ns, opened_again };
+    let json = input::Envelope::new(&loaded, answer);
+    let Answer { files, opened_again, .. } = &json.answer;
     let table = || {
         let mut table = Table::new(&["file"]);
         for file in files {
@@ -43,7 +48,10 @@ pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
         table
     };
     let names = printable(&files.join(", "));
-    let said = |_: &mut dyn Write| writeln!(stderr(), "wrote {names}, {size} bytes of {}", format.name());
+    let said = |_: &mut dyn Write| {
+        writeln!(stderr(), "wrote {names}, {size} bytes of {}", format.name())?;
+        opened_again.iter().try_for_each(|other| writeln!(stderr(), "{other}"))
+    };
     output::write(&args.common.input.output, &json, said, table)?;
     Ok(())
 }

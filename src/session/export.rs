@@ -1,5 +1,6 @@
 //! The simulated timeline as a file: a Chrome trace, rows as CSV or JSON, a picture, or a report for people.
 
+mod again;
 mod comparison;
 mod format;
 mod html;
@@ -23,6 +24,7 @@ use super::{
     ComparisonTable, Engine, Loaded, Outcome, Overwrite, SessionError, chosen_iteration, write_files, write_new,
 };
 
+pub use again::opened_again;
 pub use format::ExportFormat;
 pub use html::escaped;
 

@@ -594,6 +594,21 @@ fn an_exported_trace_opens_again_with_the_same_figures_untouched_and_edited() {
 
 /// A tool that rounds starts up and ends down to whole microseconds gives no event of a device a negative length.
 #[test]
+fn an_export_says_what_it_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let same = json(&["export", &sample(GPU), "--step", "scale kind=kernel x0.5", "-o", &path("same.json")]);
+    assert!(same.get("opened_again").is_none(), "{same}");
+    let fused = json(&["export", &sample(GPU), "--step", "fuse family=elementwise", "-o", &path("fused.json")]);
+    let other = fused["opened_again"].as_str().unwrap_or_default();
+    let again = json(&["ops", &path("fused.json"), "--level", "model"]);
+    let before = json(&["ops", &sample(GPU), "--level", "model", "--step", "fuse family=elementwise"]);
+    let is_same =
+        (again["rows"][0]["flop"].as_f64().unwrap() / before["rows"][0]["flop"].as_f64().unwrap() - 1.0).abs() < 0.005;
+    assert_eq!(other.contains("GFLOP"), !is_same, "{other}");
+}
+
+#[test]
 fn exported_device_work_contains_a_whole_microsecond_or_stands_on_one_and_opens_again_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let vgg = sample("public/vgg13-train-h100.json.gz");

@@ -275,3 +275,17 @@ fn a_recorded_export_has_the_counts_of_its_tables_and_replays() {
     let summary = &loaded[0].replay.summary;
     assert!(summary.replay_error.abs() < 0.02, "{}", summary.replay_error);
 }
+
+#[test]
+fn changes_that_a_database_holds_beside_itself_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.sqlite");
+    std::fs::write(&path, one_step()).unwrap();
+    let told = || {
+        let traces = open(&path).unwrap();
+        traces[0].diagnostics.sorted().iter().any(|found| found.code == "unfinished-database")
+    };
+    assert!(!told());
+    std::fs::write(folder.path().join("report.sqlite-wal"), "pages").unwrap();
+    assert!(told());
+}

@@ -16,6 +16,11 @@ pub fn note(path: &Path) {
     }
 }
 
+/// `path`, which this process wrote and looked at again, is no input.
+pub fn forget(path: &Path) {
+    READ.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+}
+
 /// What was read so far, by the paths that it was asked for with.
 pub fn all() -> Vec<PathBuf> {
     READ.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()

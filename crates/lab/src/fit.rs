@@ -124,12 +124,7 @@ fn assemble(fits: &Fitted, tables: &Tables, catalog: &Catalog, old: &Fits) -> Re
         let mut fit = fit.clone();
         fit.devices = vec![id.clone()];
         let siblings = SIBLINGS.iter().find(|family| family[0] == id).map_or(&[][..], |family| &family[1..]);
-        fit.devices.extend(
-            siblings
-                .iter()
-                .filter(|other| !fits.contains_key(&(*domain, (**other).to_owned())))
-                .map(|id| (*id).to_owned()),
-        );
+        fit.devices.extend(siblings.iter().map(|id| (*id).to_owned()));
         let measured = SIBLINGS.iter().filter(|family| family[0] == id).flat_map(|family| &family[1..]);
         let errors: Vec<f64> = measured
             .filter_map(|other| tables.get(&(*domain, (*other).to_owned())).map(|table| (other, table)))

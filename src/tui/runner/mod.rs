@@ -13,7 +13,7 @@ use std::thread;
 
 use crate::session::{
     Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, begin_recording, export_to,
-    give_back_memory, read_text, write_new,
+    give_back_memory, opened_again, read_text, write_new,
 };
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::SavedScenario;
@@ -213,8 +213,11 @@ impl Host {
                 let exported = Exported { loaded: &loaded, outcome: &outcome, board };
                 let result = export_to(engine, &path, exported, format, force);
                 let name = |file: &PathBuf| file.display().to_string();
-                let said =
-                    result.map(|(files, _)| format!("wrote {}", files.iter().map(name).collect::<Vec<_>>().join(", ")));
+                let said = result.map(|(files, _)| {
+                    let other = opened_again(engine, &files, &outcome, format);
+                    let other = other.map_or(String::new(), |other| format!("; {other}"));
+                    format!("wrote {}{other}", files.iter().map(name).collect::<Vec<_>>().join(", "))
+                });
                 Reply::Written(said.map_err(|error| error.to_string()), None)
             }
         })

@@ -58,6 +58,8 @@ fn settle(operator: Family, kernel: Family, name: &str) -> Family {
         Role::Layout | Role::Indices => Family::Movement,
         Role::SplitReduction | Role::ParameterGradient => Family::Reduction,
         Role::Main if kernel == Family::Collective => kernel,
+        // What a loss does of each element, before its reduction.
+        Role::Main if (operator, kernel) == (Family::Reduction, Family::Elementwise) => kernel,
         Role::Main | Role::Moments => operator,
     }
 }
@@ -182,6 +184,12 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
         Role::Main if named && kernel_name::is_strided(name) => strided(whole, caller, reading),
         Role::Main if chained && whole.family == Family::Movement => Work { shape, ..whole },
         Role::Main if whole.family == Family::Embedding && name.contains("_per_row_") => half_of_rows(whole),
+        Role::Main
+            if whole.family == Family::Reduction && kernel_name::kernel_family(name) == Some(Family::Elementwise) =>
+        {
+            let dtype = caller.operands.and_then(Operands::dtype).unwrap_or(reading.dtype);
+            each_element(whole, dtype)
+        }
         Role::Main => whole,
         Role::SplitReduction => auxiliary(Family::Reduction, Bytes(whole.written.0.saturating_mul(2)), whole.written),
         Role::Layout => auxiliary(Family::Movement, whole.written, whole.written),
@@ -194,6 +202,16 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
         Role::Moments => moments(whole),
     };
     divided(own, part.of)
+}
+
+/// What a loss computes of each element before its reduction: a tensor as large as an argument.
+fn each_element(whole: Work, dtype: DType) -> Work {
+    let elements = match whole.shape {
+        Shape::Rows { rows: a, width: b } | Shape::Columns { rows: a, columns: b } => a.saturating_mul(b),
+        _ => return whole,
+    };
+    let written = Bytes(elements.saturating_mul(dtype.size()));
+    Work { family: Family::Elementwise, written, shape: Shape::Plain, ..whole }
 }
 
 /// The first half of a norm: reads everything, writes two numbers of 32 bits a row.

@@ -200,7 +200,9 @@ impl CrossDevice<'_> {
     }
 
     fn modelled_change(&self, old: Option<&Work>, new: Option<&Work>) -> ModelledChange {
-        let Some((new, after)) = new.and_then(|work| Some((work, self.after(work)?))) else {
+        // What a model knows no work of, it says nothing of where kernels start for nothing: no kernel takes no time.
+        let after = new.and_then(|work| Some((work, self.after(work)?)));
+        let Some((new, after)) = after.filter(|(_, after)| after.duration > DurNs::ZERO) else {
             return ModelledChange::Unmodelled;
         };
         let alone = absolute(&after, new);

@@ -56,7 +56,8 @@ impl Choice {
 pub struct Fit {
     /// What it covers.
     pub domain: Domain,
-    /// Devices it holds for, by id; the first is the one measured, the others have the same chip.
+    /// Devices it holds for, by id; the first is the one measured, the others have the same chip, and where they were measured, too, it
+    /// holds for the sizes that were not.
     pub devices: Vec<String>,
     /// What is asked.
     #[serde(default)]
@@ -194,7 +195,27 @@ impl Fit {
 
     /// Time in µs of the kernel alone, as [`estimates`](Self::estimates) gives it.
     pub fn kernel_us(&self, work: &Work, device: &DeviceProfile) -> f64 {
-        self.estimates(&[work], device).first().map_or(0.0, |estimate| estimate.duration.0 as f64 / 1e3)
+        self.estimate(work, device).duration.0 as f64 / 1e3
+    }
+
+    fn estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
+        self.estimates(&[work], device).pop().unwrap_or_else(|| estimate_of(0.0, "structured", UNFITTED_ERROR, true))
+    }
+
+    /// Whether products were measured on the units that compute `work`: what vector units reach of their peak says nothing of
+    /// tensor cores. Where traffic bounds a kernel, any do.
+    fn has_units_of(&self, work: &Work) -> bool {
+        let is_by_arithmetic = self.domain.is_product() || self.domain == Domain::Conv;
+        let are_same = |known: &Precision| known.is_tensor() == work.precision.is_tensor();
+        !is_by_arithmetic || self.precisions.is_empty() || self.precisions.iter().any(are_same)
+    }
+
+    /// Of `fits` the one whose sizes `work` is nearer to than to those of this one, with the share that this one keeps.
+    fn beside<'a>(&self, fits: &[&'a Self], work: &Work) -> Option<(f64, &'a Self)> {
+        let own = self.outside(work);
+        let nearer = |other: &&&Self| other.outside(work) < own && other.has_units_of(work);
+        let nearest = fits.iter().filter(nearer).min_by(|a, b| a.outside(work).total_cmp(&b.outside(work)))?;
+        Some((self.share_within(work), *nearest))
     }
 
     /// Times of kernels alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
@@ -256,9 +277,18 @@ impl Fit {
         if !streams && !self.precisions.is_empty() && !self.precisions.iter().any(like) {
             return 0.0;
         }
+        self.share_within(work)
+    }
+
+    /// 1 where the sizes of `work` lie within those measured, falling to 0 over the margin beside them.
+    fn share_within(&self, work: &Work) -> f64 {
+        f64::from((1.0 - self.outside(work) / MARGIN).max(0.0))
+    }
+
+    /// How far the sizes of `work` lie outside those measured, in powers of two.
+    fn outside(&self, work: &Work) -> f32 {
         let outside = |(range, size): (&(f32, f32), f32)| (range.0 - size).max(size - range.1).max(0.0);
-        let most = self.ranges.iter().zip(sizes(self.domain, work)).map(outside).fold(0.0, f32::max);
-        f64::from((1.0 - most / MARGIN).max(0.0))
+        self.ranges.iter().zip(sizes(self.domain, work)).map(outside).fold(0.0, f32::max)
     }
 }
 
@@ -283,8 +313,8 @@ pub struct Fits {
     measured: Vec<Arc<Fit>>,
     unseen: BTreeMap<Domain, SharedParameters>,
     anchored: BTreeMap<(Domain, Ratio), Anchored>,
-    /// Position in `measured` by domain and device.
-    index: BTreeMap<Domain, BTreeMap<String, usize>>,
+    /// Positions in `measured` by domain and device: its own, then those of the same chip.
+    index: BTreeMap<Domain, BTreeMap<String, Vec<usize>>>,
 }
 
 /// The built-in fits: parameters in one file, trees in another, in the order of the first.
@@ -364,15 +394,19 @@ impl Fits {
         (serde_json::to_string_pretty(&file).unwrap_or_default(), forests)
     }
 
-    /// Adds `fit`; it replaces what was there for its domain and devices.
+    /// Adds `fit`; it replaces what was measured on the same device in its domain, and comes before what was on others of the chip.
     ///
     /// # Errors
     /// The wrong number of parameters.
     pub fn add(&mut self, fit: Fit) -> Result<(), String> {
         check_length(fit.domain, &fit.parameters)?;
         let at = self.measured.len();
-        for device in &fit.devices {
-            self.index.entry(fit.domain).or_default().insert(device.clone(), at);
+        let index = self.index.entry(fit.domain).or_default();
+        let is_of_same = |other: &usize| self.measured[*other].devices.first() == fit.devices.first();
+        index.values_mut().for_each(|fits| fits.retain(|other| !is_of_same(other)));
+        for (place, device) in fit.devices.iter().enumerate() {
+            let fits = index.entry(device.clone()).or_default();
+            fits.insert(if place == 0 { 0 } else { fits.len() }, at);
         }
         self.measured.push(Arc::new(fit));
         Ok(())
@@ -393,9 +427,15 @@ impl Fits {
         self.anchored.get(&(domain, ratio))
     }
 
-    /// The fit of `domain` for the device `id`.
+    /// The fit of `domain` for the device `id`: its own, else of its chip.
     pub fn find(&self, domain: Domain, id: &str) -> Option<&Fit> {
-        self.index.get(&domain)?.get(id).and_then(|&at| self.measured.get(at)).map(AsRef::as_ref)
+        self.of_chip(domain, id).next()
+    }
+
+    /// The fits of `domain` for the device `id`, its own first, then those of its chip.
+    fn of_chip(&self, domain: Domain, id: &str) -> impl Iterator<Item = &Fit> {
+        let places = self.index.get(&domain).and_then(|devices| devices.get(id));
+        places.into_iter().flatten().filter_map(|&at| self.measured.get(at)).map(AsRef::as_ref)
     }
 
     /// All fits in the order of the file.
@@ -457,18 +497,28 @@ impl Fits {
     }
 
     fn of_domain(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
-        let own =
-            |domain: Domain| std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.find(domain, id));
+        let own = |domain: Domain| {
+            let known = std::iter::once(&device.id).chain(&device.lineage);
+            known.map(|id| self.of_chip(domain, id).collect::<Vec<_>>()).find(|fits| !fits.is_empty())
+        };
         // Of products in TF32 a GPU's own in 16 bits say more than other GPUs' in TF32.
         let alike = || (domain == Domain::Tf32).then(|| own(Domain::Gemm16)).flatten();
-        let Some(fit) = own(domain).or_else(alike).or_else(|| self.of_maker(domain, device)) else {
+        let of_maker = || self.of_maker(domain, device).map(|fit| vec![fit]);
+        let Some(fits) = own(domain).or_else(alike).or_else(of_maker) else {
             return works.iter().map(|work| self.shared(domain, work, device)).collect();
         };
-        let estimates = fit.estimates(works, device);
-        let held = |(work, estimate): (&&Work, Estimate)| {
+        let estimates = fits[0].estimates(works, device);
+        let each = |(&work, own): (&&Work, Estimate)| {
+            let has_units = |fit: &&&Fit| fit.has_units_of(work);
+            let Some(first) = fits.iter().find(has_units) else { return self.shared(domain, work, device) };
+            let own = if std::ptr::eq(*first, fits[0]) { own } else { first.estimate(work, device) };
+            let estimate = match first.beside(&fits, work) {
+                Some((share, other)) => between(own, other.estimate(work, device), share),
+                None => own,
+            };
             if is_measured_at_all_widths(work) { estimate } else { at_least(estimate, work, device) }
         };
-        works.iter().zip(estimates).map(held).collect()
+        works.iter().zip(estimates).map(each).collect()
     }
 
     /// The fit of the AMD GPU whose kernels were measured, for others of AMD: its libraries' shares of a device's figures are not those of
@@ -503,6 +553,13 @@ impl Fits {
         let own = self.find(domain, &device.id);
         own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters_on(device).into_owned())
     }
+}
+
+/// The time between two in ratio, of which `own` has this `share`.
+fn between(own: Estimate, other: Estimate, share: f64) -> Estimate {
+    let [a, b] = [own, other].map(|estimate| (estimate.duration.0 as f64).max(1.0).ln());
+    let duration = DurNs((share * a + (1.0 - share) * b).exp().round() as i64);
+    Estimate { duration, error: own.error.max(other.error), ..other }
 }
 
 /// How many times as many images a convolution is compared with.

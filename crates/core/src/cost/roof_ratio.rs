@@ -54,10 +54,12 @@ pub(crate) fn roof_ratio(kernel: &str, family: Family, old: &DeviceProfile, new:
 }
 
 impl RoofRatio {
-    /// The time of a kernel that took `measured` on the old device.
+    /// The time of a kernel that took `measured` on the old device. A device whose kernels start for nothing takes the more for what
+    /// they do.
     pub fn predict(&self, measured: DurNs) -> Prediction {
-        let beyond = DurNs((measured.0 - self.starts.0.0).max(0));
-        let duration = self.starts.1 + beyond.scale(self.ratio);
+        let (old, new) = self.starts;
+        let beyond = if new > DurNs::ZERO { DurNs((measured.0 - old.0).max(0)) } else { measured };
+        let duration = new + beyond.scale(self.ratio);
         Prediction {
             duration,
             provenance: Provenance::Anchored,

@@ -47,26 +47,34 @@ pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
     if is_other || device.kind != DeviceKind::Gpu {
         return DurNs::ZERO;
     }
-    let arithmetic = match work.family {
+    let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / device.dram_bandwidth.0.max(1.0);
+    products(work, device).max(DurNs::from_us_f64(1e6 * traffic))
+}
+
+/// The time of the products in `work` at the peak of their units, on any device.
+fn products(work: &Work, device: &DeviceProfile) -> DurNs {
+    let seconds = match work.family {
         // Another algorithm of a convolution has products of its own.
         Family::Conv if matches!(work.shape, Shape::Conv { algorithm: Some(_), .. }) => 0.0,
         Family::Gemm | Family::Conv | Family::Attention => work.flop.0 / peak_of(work, device).max(1.0),
         _ => 0.0,
     };
-    let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / device.dram_bandwidth.0.max(1.0);
-    DurNs::from_us_f64(1e6 * arithmetic.max(traffic))
+    DurNs::from_us_f64(1e6 * seconds)
 }
 
 /// The same among the other kernels of a model: a factor of a product that the L2 cache cannot hold was not left there by what ran
 /// before.
 pub(super) fn least_in_model(work: &Work, device: &DeviceProfile) -> DurNs {
+    if device.kind != DeviceKind::Gpu {
+        return products(work, device);
+    }
     let least = least(work, device);
     let &Shape::Gemm { m, n, k, .. } = &work.shape else { return least };
     let (left, right) = (m as f64 * k as f64, k as f64 * n as f64);
     let larger = work.read.0 as f64 * left.max(right) / (left + right).max(1.0);
     let missing = ((larger / device.l2.0.max(1) as f64 - LEFT) / (1.0 - LEFT)).clamp(0.0, 1.0);
     let streamed = work.bytes().0 as f64 / device.dram_bandwidth.0.max(1.0) * missing;
-    if device.kind == DeviceKind::Gpu { least.max(DurNs::from_us_f64(1e6 * streamed)) } else { least }
+    least.max(DurNs::from_us_f64(1e6 * streamed))
 }
 
 /// Share of the L2 cache up to which a factor may be left there by what ran before; of one as large as the cache nothing is.
@@ -77,18 +85,23 @@ const LEFT: f64 = 0.5;
 pub struct LeastTimes {
     before: DurNs,
     now: DurNs,
+    /// Whether another device has to do it now.
+    is_moved: bool,
 }
+
+/// How far the clocks of GPUs go above those that their peaks are stated at: what comes above a roof by no more is as fast as its device.
+const CLOCKS: f64 = 1.25;
 
 impl LeastTimes {
     /// Those of the same kernel before and now; none where its work is not known.
     pub fn of(before: Placed<'_>, now: Placed<'_>) -> Self {
         let of = |placed: Placed<'_>| placed.work.map_or(DurNs::ZERO, |work| least_in_model(work, placed.device));
-        Self { before: of(before), now: of(now) }
+        Self { before: of(before), now: of(now), is_moved: before.device.id != now.device.id }
     }
 
     /// As they are.
     pub fn given(before: DurNs, now: DurNs) -> Self {
-        Self { before, now }
+        Self { before, now, is_moved: false }
     }
 
     /// Those of `pieces` of work one after the other, and of `merged`, which does them all at once.
@@ -96,16 +109,18 @@ impl LeastTimes {
         Self {
             before: pieces.iter().map(|work| least_in_model(work, device)).sum(),
             now: least_in_model(merged, device),
+            is_moved: false,
         }
     }
 
     /// `now`, which a kernel that took `before` is predicted to take, but no less than roofs allow. One that was above them already
-    /// does less than its operator's arguments say: it comes no further above them.
+    /// does less than its operator's arguments say: it comes no further above them. If it was so by its device's clocks it is not on
+    /// another device.
     #[must_use]
     pub fn hold(self, before: DurNs, now: DurNs) -> DurNs {
-        let least =
-            if before < self.before { self.now.scale(before.0 as f64 / self.before.0 as f64) } else { self.now };
-        now.max(least)
+        let above = self.before.0 as f64 / before.0.max(1) as f64;
+        let is_carried = above > if self.is_moved { CLOCKS } else { 1.0 };
+        now.max(if is_carried { self.now.scale(1.0 / above) } else { self.now })
     }
 }
 
@@ -123,6 +138,25 @@ mod tests {
         let time = |bytes| roofline_us(&movement_work(Family::Movement, bytes, bytes), v100);
         assert!((time(500_000_000) - (2.0 + 1e9 / 816.953e3)).abs() < 1e-6);
         assert!((time(0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_above_a_roof_by_its_devices_clocks_is_not_on_another_device() {
+        let us = |us: i64| DurNs(1000 * us);
+        let least = |is_moved| LeastTimes { before: us(110), now: us(50), is_moved };
+        assert_eq!(least(false).hold(us(110), us(40)), us(50));
+        assert_eq!(least(false).hold(us(100), us(40)), DurNs(45_455), "no further above than it was");
+        assert_eq!(least(true).hold(us(100), us(40)), us(50));
+        assert_eq!(least(true).hold(us(55), us(20)), us(25), "half of the products are left out everywhere");
+    }
+
+    #[test]
+    fn products_run_at_no_more_than_the_peak_of_a_host() {
+        let catalog = Catalog::builtin().unwrap();
+        let karst = catalog.find("Karst").unwrap();
+        let work = Work { flop: Flop(22e6), ..movement_work(Family::Gemm, 1 << 30, 0) };
+        let seconds = 22e6 / karst.peak_rate(work.precision).0;
+        assert!((least_in_model(&work, karst).secs() / seconds - 1.0).abs() < 1e-6, "whatever its caches hold");
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct ExecutionGraph {
     pub batches: u32,
     /// What was odd, and what was assumed.
     pub diagnostics: Diagnostics,
+    /// For each of the last tasks, which an edit added, the traced one that it stands beside, if any.
+    pub stands_beside: Vec<Option<NodeId>>,
 }
 
 /// Device work that started later than launch, stream order, waits and contention explain.
@@ -220,7 +222,7 @@ impl ExecutionGraph {
         (self.unexplained().0 as f64 / self.measured.0.max(1) as f64 / self.ranks.len().max(1) as f64).min(1.0)
     }
 
-    /// Whether a task stands for work from before the trace that a rank's first work waited for.
+    /// Whether a task is work from before the trace that a rank's first work waited for, or stands for such.
     pub fn is_backlog(&self, node: NodeId) -> bool {
         let task = &self.tasks[node];
         let is_before = |part: &RankPart| {
@@ -228,25 +230,31 @@ impl ExecutionGraph {
             begin.is_some_and(|begin| task.measured_end() <= self.tasks[begin].measured_start)
         };
         let part = || self.part_of(self.lanes[task.lane.0 as usize].rank);
-        task.kind == TaskKind::Unrecorded && part().is_some_and(is_before)
+        let has_no_launch = || task.kind == TaskKind::Unrecorded || self.launch_of(node).is_none();
+        task.kind.is_device() && part().is_some_and(is_before) && has_no_launch()
     }
 
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by
     /// its measured start, device work by that of the call that launched it (where none is recorded, no later than what
-    /// follows it on its stream).
+    /// follows it on its stream), what an edit added as what it stands beside.
     ///
     /// # Complexity
     /// O(tasks + dependencies).
     pub fn iteration_tasks(&self) -> Vec<bool> {
         let mut belongs = vec![false; self.tasks.node_count()];
         let mut next = vec![TimeNs(i64::MAX); self.lanes.len()];
-        for node in self.tasks.node_indices().rev() {
-            let task = &self.tasks[node];
+        let is_within = |task: &Task, launched: TimeNs| {
+            let part = self.part_of(self.lanes[task.lane.0 as usize].rank);
+            part.is_some_and(|part| launched >= part.iteration_start && launched < part.iteration_end)
+        };
+        let traced = belongs.len() - self.stands_beside.len();
+        for node in self.tasks.node_indices().take(traced).rev() {
             let launched = self.launched(node, &mut next);
-            let rank = self.lanes[task.lane.0 as usize].rank;
-            let part = self.part_of(rank);
-            let within = |part: &RankPart| launched >= part.iteration_start && launched < part.iteration_end;
-            belongs[node.index()] = part.is_some_and(within) && !self.is_backlog(node);
+            belongs[node.index()] = is_within(&self.tasks[node], launched) && !self.is_backlog(node);
+        }
+        for (at, beside) in (traced..).zip(&self.stands_beside) {
+            let task = &self.tasks[NodeId::new(at)];
+            belongs[at] = beside.map_or_else(|| is_within(task, task.measured_start), |beside| belongs[beside.index()]);
         }
         belongs
     }

@@ -53,6 +53,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
         late_starts: late_starts(&outputs, &ordered),
         diagnostics: diagnostics(ranks, (&zeros, &outputs), (hidden, contradicted), &drafted, (&ordered, &parts)),
+        stands_beside: Vec::new(),
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,
         lanes,
@@ -264,9 +265,11 @@ fn note_unrecorded(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[R
     for (rank, output) in ranks.iter().zip(outputs) {
         if let Some(waited) = backlog(rank, output) {
             let number = rank.input.rank.0;
-            let what =
-                "the iteration begins where that had ended, and that it takes as long as kernels do is an assumption";
-            found.note("backlog", format!("rank {number} waited {waited} for work from before the trace: {what}"));
+            let begins = "the iteration begins where that had ended";
+            let assumed =
+                if output.backlogs > 0 { ", and that it takes as long as kernels do is an assumption" } else { "" };
+            let what = format!("rank {number} waited {waited} for work from before the trace: {begins}{assumed}");
+            found.note("backlog", what);
         }
     }
     let in_graphs = ordered.graph.node_weights().filter(|task| task.kind == TaskKind::Unrecorded).count();

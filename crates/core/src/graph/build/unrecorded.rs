@@ -15,7 +15,7 @@ use super::late::{Cause, Late, contention};
 use super::observed::Observed;
 
 /// The first work of a stream that starts this much later than it could was held back by a backlog …
-const HELD_BACK: DurNs = DurNs(200_000);
+pub(super) const HELD_BACK: DurNs = DurNs(200_000);
 
 /// … if so many launches made before it starts follow it, or one for which a call waited, …
 const QUEUED: usize = 3;

@@ -90,7 +90,21 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Says what SQLite holds beside the database, which is not in the file that was read.
+    fn note_logs(&mut self) {
+        for ending in ["-wal", "-journal"] {
+            let mut beside = self.path.as_os_str().to_owned();
+            beside.push(ending);
+            if std::fs::metadata(&beside).is_ok_and(|log| log.len() > 0) {
+                self.diagnostics.add(Severity::Warning, "unfinished-database", ending, None, || {
+                    format!("a file of the same name with {ending} lies beside the database: the changes that it holds were not read")
+                });
+            }
+        }
+    }
+
     fn read(mut self, options: &OpenOptions) -> Result<Vec<Trace>, OpenError> {
+        self.note_logs();
         let mut broken = self.read_texts().err();
         for (table, kind) in TABLES {
             if options.progress.is_cancelled() {

@@ -53,7 +53,7 @@ impl Calls {
             let mut next = 1;
             for run in runs {
                 // A launch that was added to an operator is no call of it.
-                let is_call = run.is_added && run.works > 0 && 2 * run.works >= traced;
+                let is_call = run.is_added && 2 * run.works >= traced;
                 let number = if is_call { next } else { 0 };
                 next += u32::from(is_call);
                 calls.of_task.extend(run.tasks.into_iter().map(|(task, operator)| (task, (operator, number))));

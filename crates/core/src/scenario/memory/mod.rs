@@ -8,10 +8,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::Family;
 use crate::cost::operators::{Reading, operator_work};
-use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
+use crate::graph::{ExecutionGraph, Operands, OperatorId};
 use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, MemorySource, RankMemory};
 use crate::scenario::base::Base;
-use crate::scenario::draft::{Draft, SharedStates};
+use crate::scenario::draft::{Combine, Draft, SharedStates};
 use crate::scenario::tables::TablePlacement;
 use crate::scenario::work_classes::tasks_of_operators;
 use crate::units::{Bytes, Percent, TimeNs, total};
@@ -253,7 +253,7 @@ struct RemovedOperators<'b> {
     /// By operator how many tasks did its work as traced, and how many of those were taken out.
     traced: &'b [u32],
     removed: Vec<u32>,
-    /// Operators whose work another task does: what they pass on within that is gone, as of when its last member has run.
+    /// Operators whose work another task does: what they pass on within that, held no longer than until then, is gone.
     merged: FxHashMap<OperatorId, TimeNs>,
 }
 
@@ -262,11 +262,9 @@ impl<'b> RemovedOperators<'b> {
         let graph = draft.graph();
         let removed = tasks_of_operators(graph, draft.removed());
         let mut merged = FxHashMap::default();
-        for members in draft.merged_members() {
-            let operator = |node: &NodeId| graph.tasks[*node].operator;
-            let end = |id: OperatorId| graph.operators[id.0 as usize].start + graph.operators[id.0 as usize].dur;
-            let last = members.iter().filter_map(operator).map(end).max().unwrap_or(BEFORE);
-            merged.extend(members.iter().filter_map(operator).map(|id| (id, last)));
+        for (members, combine) in draft.merged_members() {
+            let operators: Vec<OperatorId> = members.iter().filter_map(|&node| graph.tasks[node].operator).collect();
+            merged.extend(operators.iter().copied().zip(passed_on(graph, &operators, combine)));
         }
         Self { traced: draft.base().tasks_of_operators(), removed, merged }
     }
@@ -290,6 +288,22 @@ impl<'b> RemovedOperators<'b> {
             _ => false,
         }
     }
+}
+
+/// By operator, until when what it gives is held at the latest where it is passed on within the task that does the work of all
+/// `operators`: till the last has run. In a chain each works on the result of the one before: what is held when the second next begins is
+/// read from memory, and what the last gives is written there.
+fn passed_on(graph: &ExecutionGraph, operators: &[OperatorId], combine: Combine) -> Vec<TimeNs> {
+    let start = |id: OperatorId| graph.operators[id.0 as usize].start;
+    let end = |&id: &OperatorId| start(id) + graph.operators[id.0 as usize].dur;
+    let last = operators.iter().map(end).max().unwrap_or(BEFORE);
+    let until = |at: usize| match operators.get(at + 1..).unwrap_or_default() {
+        _ if combine != Combine::Chain => last,
+        [] => BEFORE,
+        [_] => last,
+        [_, second, ..] => start(*second),
+    };
+    (0..operators.len()).map(until).collect()
 }
 
 /// Parameters that grew by `bytes` in all have gradients and optimizer state that grew as much.

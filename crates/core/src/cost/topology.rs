@@ -165,6 +165,16 @@ pub fn unmeasured(link: &LinkProfile) -> Option<String> {
     (!link.is_measured()).then(|| format!("no collective over {} was measured: {known}", link.name))
 }
 
+/// What is known of the error of times among `ranks` ranks over a bus that was measured; `None` over another link, and between two.
+pub fn of_one_machine(link: &LinkProfile, ranks: u32) -> Option<String> {
+    let curves = link.curves.iter().filter(|curve| curve.ranks > 2);
+    let error = curves.map(|curve| curve.error).reduce(f64::max).filter(|_| link.is_measured() && link.is_bus())?;
+    (ranks > 2).then(|| {
+        let (name, error) = (&link.name, Percent(error));
+        format!("{name} as on the machine where it was measured: others share the way through the host otherwise, ±{error:.0}")
+    })
+}
+
 /// Two nodes that put `bytes` on each port, with `behind` devices of a node on each.
 fn two_nodes(kind: CollectiveKind, bytes: f64, behind: f64, between: &LinkProfile) -> CollectiveTime {
     let of = |kind: CollectiveKind| between.curves.iter().filter(move |curve| curve.collective == kind.name());

@@ -57,6 +57,11 @@ impl LinkProfile {
         self.curves.iter().any(|curve| !curve.carried)
     }
 
+    /// Whether its devices share the way through their host, which other machines share otherwise.
+    pub fn is_bus(&self) -> bool {
+        peers::is_bus(self)
+    }
+
     /// The interconnect of a device that no catalog entry joins, from its own figures.
     pub fn of_figures(device: &DeviceProfile) -> Self {
         let rate = if device.peer_link.0 > 0.0 { device.peer_link.0 } else { device.host_link.0.max(1.0) };
@@ -170,22 +175,13 @@ impl Links {
     /// # Errors
     /// The first file that cannot be used, with the line.
     pub fn with_files(files: &[(String, String)]) -> Result<Self, CatalogError> {
-        let user = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut found = Self { links: Vec::new(), doubling: None };
-        let links = &mut found.links;
-        for (file, text) in BUILTIN.into_iter().chain(user) {
-            let parsed: LinkFile = toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
-            for link in parsed.link {
-                let place = Place { file, text, start: link.span().start };
-                let link = link.into_inner();
-                check(place, &link)?;
-                links.retain(|known| known.id != link.id);
-                links.push(link);
-            }
-            for curve in parsed.curve {
-                attach(Place { file, text, start: curve.span().start }, links, curve.into_inner())?;
-            }
-            found.doubling = parsed.doubling.or(found.doubling);
+        for (file, text) in BUILTIN {
+            found.read(file, text)?;
+        }
+        found.doubt_buses();
+        for (file, text) in files {
+            found.read(file, text)?;
         }
         // Where nothing was measured goes by all that is known of the others.
         for is_measured in [true, false] {
@@ -201,6 +197,31 @@ impl Links {
             link.bounded_by = bounds;
         }
         Ok(found)
+    }
+
+    fn read(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
+        let parsed: LinkFile = toml::from_str(text).map_err(|error| CatalogError::syntax(file, text, &error))?;
+        for link in parsed.link {
+            let place = Place { file, text, start: link.span().start };
+            let link = link.into_inner();
+            check(place, &link)?;
+            self.links.retain(|known| known.id != link.id);
+            self.links.push(link);
+        }
+        for curve in parsed.curve {
+            attach(Place { file, text, start: curve.span().start }, &mut self.links, curve.into_inner())?;
+        }
+        self.doubling = parsed.doubling.or(self.doubling.take());
+        Ok(())
+    }
+
+    /// Lets times over buses among more than two ranks err by what those of one machine are off those of another.
+    fn doubt_buses(&mut self) {
+        let Some((error, _)) = self.unmeasured_error(false) else { return };
+        let buses = self.links.iter_mut().filter(|link| link.is_bus());
+        for curve in buses.flat_map(|link| &mut link.curves).filter(|curve| curve.ranks > 2) {
+            curve.error = curve.error.max(error);
+        }
     }
 
     /// Adds the collectives measured on the devices of `catalog`: each device gets an interconnect of its own, with what is known
@@ -378,6 +399,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_bus_of_half_the_bandwidth_is_slower_and_one_machine_does_not_tell_of_all() {
+        let links = Links::builtin().unwrap();
+        let curve = |name: &str, ranks: u32| {
+            let curves = &links.find(name).unwrap().curves;
+            curves.iter().find(|curve| curve.collective == "all-reduce" && curve.ranks == ranks).unwrap()
+        };
+        for ranks in [2, 4, 8] {
+            let [slow, fast] = ["PCIe3", "PCIe4"].map(|name| curve(name, ranks).time_us(1e8, 1.0).0);
+            assert!(slow > 1.1 * fast, "{ranks}: {slow} {fast}");
+        }
+        let between_buses = links.unmeasured_error(false).unwrap().0;
+        assert!(curve("PCIe4", 2).error < between_buses && curve("PCIe4", 8).error >= between_buses);
     }
 
     #[test]

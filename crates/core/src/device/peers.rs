@@ -30,6 +30,11 @@ pub(super) fn bounds(link: &LinkProfile, links: &[LinkProfile]) -> Vec<LinkProfi
     if link.is_measured() { Vec::new() } else { of_kind.filter(is_faster).cloned().collect() }
 }
 
+/// Whether a link is a bus: how devices share the way through it differs from machine to machine.
+pub(super) fn is_bus(link: &LinkProfile) -> bool {
+    has_ways(link) && link.gb_s < FABRIC_GB_S
+}
+
 fn has_ways(link: &LinkProfile) -> bool {
     !link.between_nodes && !link.pairs_only && link.mesh == 0
 }
@@ -139,8 +144,9 @@ fn rescaled(
     bytes.sort_by(f64::total_cmp);
     bytes.dedup();
     let time = |bytes: &f64| {
-        let logs: f64 = found.iter().map(|(scale, _, curve)| curve.time_us(bytes * scale, 1.0).0.ln()).sum();
         let least = faster.iter().map(|curve| curve.time_us(*bytes, 1.0).0).fold(0.0, f64::max);
+        let by_peer = |(scale, _, curve): &(f64, f64, CollectiveCurve)| curve.time_us(bytes * scale, 1.0).0.max(least);
+        let logs: f64 = found.iter().map(|peer| by_peer(peer).ln()).sum();
         with_latency((logs / count).exp(), latency, link.latency_us).max(least)
     };
     Some(CollectiveCurve {

@@ -285,7 +285,7 @@ impl<'a> Timeline<'a> {
 
     /// The call of the same rank that launched a piece of device work: a runtime call among its predecessors, looked for
     /// through joints, such as the one behind a call that waited. Of a collective's member a predecessor of its rank's arrival.
-    fn launch_of(&self, shown: &Shown<'_>) -> Option<TaskId> {
+    pub(super) fn launch_of(&self, shown: &Shown<'_>) -> Option<TaskId> {
         let timed = &*self.outcome.resolved.timed;
         let rank = self.lane(shown.lane)?.rank;
         let arrival =

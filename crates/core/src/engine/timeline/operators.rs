@@ -9,7 +9,7 @@ use super::event::{self, Args, Event};
 use super::{Shown, Timeline};
 use crate::graph::{LaneId, LaneKind, Operand, Operator, OperatorId, Phase, TaskId, TaskKind};
 use crate::trace::MODULE_CALL;
-use crate::units::TimeNs;
+use crate::units::{DurNs, TimeNs};
 
 /// The simulated time of an operator, by operator.
 type Spans = Vec<Option<(TimeNs, TimeNs)>>;
@@ -23,6 +23,8 @@ pub(super) struct Calls {
     outermost: Vec<OperatorId>,
     /// By number of repeated call and outermost operator the thread it is on.
     repeated: BTreeMap<(u32, OperatorId), LaneId>,
+    /// By launch of a graph the outermost operators of its work of which the host does nothing any more.
+    captured: BTreeMap<TaskId, BTreeSet<OperatorId>>,
 }
 
 /// A run of tasks of one outermost operator on a thread.
@@ -39,14 +41,19 @@ impl Calls {
     /// O(n log n) in tasks.
     pub(super) fn of(timeline: &Timeline<'_>) -> Self {
         let outermost = outermost(&timeline.graph.operators);
-        let mut calls =
-            Self { operators: outermost.len(), of_task: FxHashMap::default(), outermost, repeated: BTreeMap::new() };
+        let mut calls = Self {
+            operators: outermost.len(),
+            of_task: FxHashMap::default(),
+            outermost,
+            repeated: BTreeMap::new(),
+            captured: BTreeMap::new(),
+        };
         for (root, runs) in runs(timeline, &calls.outermost) {
             let traced: usize = runs.iter().filter(|run| !run.is_added).map(|run| run.works).sum();
             let mut next = 1;
             for run in runs {
                 // A launch that was added to an operator is no call of it.
-                let is_call = run.is_added && run.works > 0 && 2 * run.works >= traced;
+                let is_call = run.is_added && 2 * run.works >= traced;
                 let number = if is_call { next } else { 0 };
                 next += u32::from(is_call);
                 calls.of_task.extend(run.tasks.into_iter().map(|(task, operator)| (task, (operator, number))));
@@ -55,7 +62,29 @@ impl Calls {
                 }
             }
         }
+        calls.capture(timeline);
         calls
+    }
+
+    /// Finds launches of graphs: they launch work of operators that do nothing on the host, and are no part of an operator themselves.
+    fn capture(&mut self, timeline: &Timeline<'_>) {
+        let on_host = |calls: &Self| -> BTreeSet<OperatorId> {
+            calls.of_task.values().map(|(id, _)| calls.outermost[id.0 as usize]).collect()
+        };
+        let mut launched: BTreeMap<TaskId, BTreeSet<OperatorId>> = BTreeMap::new();
+        for shown in timeline.shown.iter().filter(|shown| shown.kind.is_device()) {
+            if let Some((operator, call)) = shown.operator.zip(timeline.launch_of(shown)) {
+                launched.entry(call).or_default().insert(self.outermost[operator.0 as usize]);
+            }
+        }
+        let there = on_host(self);
+        launched.retain(|_, roots| !roots.is_subset(&there));
+        self.of_task.retain(|task, _| !launched.contains_key(task));
+        let mut there = on_host(self);
+        for roots in launched.values_mut() {
+            roots.retain(|&root| there.insert(root));
+        }
+        self.captured = launched;
     }
 
     /// The number in the file of an operator's call that the host's `task` belongs to.
@@ -171,6 +200,9 @@ impl<'a> Timeline<'a> {
         for (&task, &(id, _)) in calls.of_task.iter().filter(|(_, call)| call.1 == number) {
             widen(&mut spans[id.0 as usize], (self.start(task), self.end(task)));
         }
+        if number == 0 {
+            self.captured_spans(calls, &mut spans);
+        }
         // Callers stand before what they called: each is complete when its turn comes.
         for index in (0..operators.len()).rev() {
             if let (Some(caller), Some(span)) = (operators[index].parent, spans[index]) {
@@ -185,6 +217,24 @@ impl<'a> Timeline<'a> {
             reached[caller] = spans[index].map(|(_, to)| to);
         }
         spans
+    }
+
+    /// Lets operators of captured work follow one another, each a nanosecond before what it calls, within the launch of the graph.
+    fn captured_spans(&self, calls: &Calls, spans: &mut Spans) {
+        for (&call, roots) in &calls.captured {
+            let (mut at, end) = (self.start(call) + DurNs(1), self.end(call));
+            for root in roots {
+                let after = self.graph.operators[root.0 as usize].subtree_end.0;
+                let span_of = |id: u32| {
+                    let to = self.graph.operators[id as usize].subtree_end.0;
+                    let [from, to] = [id, to].map(|place| at + DurNs(i64::from(place - root.0)));
+                    (from, to)
+                };
+                let all: Vec<_> = (root.0..after).map(|id| Some(span_of(id)).filter(|&(_, to)| to <= end)).collect();
+                spans[root.0 as usize..after as usize].copy_from_slice(&all);
+                at = at + DurNs(i64::from(after - root.0));
+            }
+        }
     }
 }
 

@@ -208,6 +208,16 @@ impl Activities {
         self.by_call[from..].iter().take_while(move |&&(c, _)| c == call).map(|&(_, activity)| activity)
     }
 
+    /// Whether a call launched more than one piece of work, as that of a graph does.
+    pub(super) fn launches_several(&self, call: u32) -> bool {
+        self.of_call(call).nth(1).is_some()
+    }
+
+    /// Whether any call did.
+    pub(super) fn have_graphs(&self) -> bool {
+        self.by_call.windows(2).any(|pair| pair[0].0 == pair[1].0)
+    }
+
     /// The last work on `stream` that was launched before `time`.
     pub(super) fn last_launched_before(&self, stream: usize, time: TimeNs) -> Option<u32> {
         let activities = &self.streams[stream].activities;

@@ -11,6 +11,7 @@ use crate::units::{Bytes, DurNs, TimeNs};
 use super::draft::{Draft, NONE, Names, ORIGIN};
 use super::observed::Observed;
 use super::operators::OperatorTable;
+use super::threads::Span;
 use super::{emit_device, emit_host, emit_step};
 
 /// The first and last task that stand for a call; the last is the joint after it when it waits.
@@ -57,6 +58,8 @@ pub(super) struct RankWriter<'a, 'o> {
     pub(super) stream_lanes: u32,
     /// The operators of each thread in the graph: position of the first that is in the window, its id, how many.
     pub(super) operator_ids: Vec<Vec<Option<OperatorId>>>,
+    /// Where graphs were launched, the operators by the number that the profiler gave them.
+    pub(super) named: FxHashMap<u32, OperatorId>,
     /// By call: its tasks.
     pub(super) calls: Vec<CallTasks>,
     /// By work: its task.
@@ -107,6 +110,7 @@ impl<'a, 'o> RankWriter<'a, 'o> {
             thread_lanes: 0,
             stream_lanes: 0,
             operator_ids: Vec::new(),
+            named: FxHashMap::default(),
             calls: vec![none; observed.threads.calls.len()],
             activities: vec![NONE; observed.activities.list.len()],
             unrecorded: FxHashMap::default(),
@@ -124,6 +128,9 @@ impl<'a, 'o> RankWriter<'a, 'o> {
     /// Writes the rank's tasks and edges.
     pub(super) fn run(mut self) -> RankOutput {
         self.operator_ids = super::operators::emit(&mut self);
+        if self.observed.activities.have_graphs() {
+            self.named = self.operators_by_number();
+        }
         emit_host::emit(&mut self);
         let unexplained = emit_device::emit(&mut self);
         emit_host::connect_waits(&mut self);
@@ -161,6 +168,14 @@ impl<'a, 'o> RankWriter<'a, 'o> {
     /// The graph's id of a name of the trace.
     pub(super) fn name(&mut self, name: NameId) -> NameId {
         self.names.copy(&mut self.shared.names, name)
+    }
+
+    /// The operators of all threads by the number that the profiler gave them, where it did.
+    fn operators_by_number(&self) -> FxHashMap<u32, OperatorId> {
+        let number = |span: &Span| self.observed.trace.events.external(span.event);
+        let threads = self.observed.threads.list.iter().zip(&self.operator_ids);
+        let all = threads.flat_map(|(thread, ids)| thread.operators.iter().zip(ids));
+        all.filter_map(|(span, id)| Some((number(span), (*id)?))).filter(|&(number, _)| number != 0).collect()
     }
 
     /// The graph's operator for one of a thread's.

@@ -43,7 +43,10 @@ fn launched_before(writer: &RankWriter<'_, '_>, activity: &Activity) -> bool {
 fn add(writer: &mut RankWriter<'_, '_>, activity: &Activity) -> u32 {
     let observed = writer.observed;
     let call = activity.call.map(|call| &observed.threads.calls[call as usize]);
-    let operator = call.and_then(|call| writer.operator(call.thread as usize, call.operator));
+    // The kernels of a graph are launched by one call and have each an operator of its own.
+    let own = writer.named.get(&observed.trace.events.external(activity.event)).copied();
+    let own = own.filter(|_| activity.call.is_some_and(|call| observed.activities.launches_several(call)));
+    let operator = own.or_else(|| call.and_then(|call| writer.operator(call.thread as usize, call.operator)));
     let name = writer.name(observed.trace.events.name(activity.event));
     let kind = match activity.kind {
         ActivityKind::Kernel => TaskKind::Kernel,

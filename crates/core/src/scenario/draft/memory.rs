@@ -5,6 +5,7 @@ use crate::graph::{NodeId, OperatorId};
 use crate::units::{Bytes, TimeNs};
 
 use super::Draft;
+use super::merge::Combine;
 
 /// A part of the forward pass that runs again before its backward pass, in the measured time of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,11 +132,10 @@ impl Draft<'_> {
         self.works.overrides.row(operator)
     }
 
-    /// Tasks whose work one of them, or an added task, does for all.
-    pub(in crate::scenario) fn merged_members(&self) -> impl Iterator<Item = &[NodeId]> {
-        let merged = self.works.merged.values().map(|merge| merge.members.as_slice());
-        merged
-            .chain(self.structure.added.iter().map(|added| added.members.as_slice()))
-            .filter(|members| !members.is_empty())
+    /// Tasks whose work one of them, or an added task, does for all, and how it adds up.
+    pub(in crate::scenario) fn merged_members(&self) -> impl Iterator<Item = (&[NodeId], Combine)> {
+        let merged = self.works.merged.values().map(|merge| (merge.members.as_slice(), merge.combine));
+        let added = self.structure.added.iter().map(|added| (added.members.as_slice(), Combine::Batch));
+        merged.chain(added).filter(|(members, _)| !members.is_empty())
     }
 }

@@ -6,11 +6,12 @@ mod weights;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::cost::Family;
 use crate::cost::operators::{Reading, operator_work};
-use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId};
+use crate::graph::{ExecutionGraph, Operands, OperatorId};
 use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, MemorySource, RankMemory};
 use crate::scenario::base::Base;
-use crate::scenario::draft::{Draft, SharedStates};
+use crate::scenario::draft::{Combine, Draft, SharedStates};
 use crate::scenario::tables::TablePlacement;
 use crate::scenario::work_classes::tasks_of_operators;
 use crate::units::{Bytes, Percent, TimeNs, total};
@@ -105,8 +106,8 @@ fn whole(holds: Holds, bytes: Bytes) -> Buffer {
 /// New sizes of results.
 struct Sizes<'d, 'b> {
     draft: &'d Draft<'b>,
-    /// Ratios by recorded arguments, by row of changed ones and by size.
-    known: FxHashMap<(u32, u32, u64), f64>,
+    /// Ratios by recorded arguments, by row of changed ones, and by what is held and its size.
+    known: FxHashMap<(u32, u32, Holds, u64), f64>,
 }
 
 impl Sizes<'_, '_> {
@@ -128,7 +129,7 @@ impl Sizes<'_, '_> {
             return buffer.bytes;
         }
         let ratio = match buffer.operator {
-            Some(operator) => self.ratio(operator, buffer.bytes.0),
+            Some(operator) => self.ratio(operator, buffer.holds, buffer.bytes.0),
             // The result of a forward pass before the window.
             None if buffer.holds == Holds::Activations => {
                 self.draft.batch().map_or(1.0, |(old, new)| new as f64 / old.max(1) as f64)
@@ -185,24 +186,26 @@ impl Sizes<'_, '_> {
         })
     }
 
-    /// How much larger the result of an operator is: as its own arguments tell where they changed, else as those of the
+    /// How much larger what an operator allocates is: as its own arguments tell where they changed, else as those of the
     /// next operator around it.
-    fn ratio(&mut self, operator: OperatorId, bytes: u64) -> f64 {
+    fn ratio(&mut self, operator: OperatorId, holds: Holds, bytes: u64) -> f64 {
         let operators = &self.draft.graph().operators;
         let around = |id: &OperatorId| operators.get(id.0 as usize).and_then(|operator| operator.parent);
         for id in std::iter::successors(Some(operator), around).take(DEPTH) {
             let (Some(row), Some(recorded)) = (self.draft.changed_row(id), operators[id.0 as usize].operands) else {
                 continue;
             };
-            let key = (recorded.0, row, bytes);
+            let key = (recorded.0, row, holds, bytes);
             if let Some(&known) = self.known.get(&key) {
                 return known;
             }
             let graph = self.draft.graph();
             let name = graph.names.get(operators[id.0 as usize].name);
             let (old, new) = (graph.operands.get(recorded.0 as usize), self.draft.operands(id));
-            let ratio = old.zip(new).map_or(1.0, |(old, new)| {
-                like_an_argument(bytes, old, new).unwrap_or_else(|| of_arguments(name, old, new))
+            let ratio = old.zip(new).map_or(1.0, |(old, new)| match like_an_argument(bytes, old, new) {
+                Some(ratio) => ratio,
+                None if holds == Holds::Other && is_of_library(name, bytes, old) => 1.0,
+                None => of_arguments(name, old, new),
             });
             self.known.insert(key, ratio);
             return ratio;
@@ -218,6 +221,13 @@ fn like_an_argument(bytes: u64, old: &Operands, new: &Operands) -> Option<f64> {
     let alike = sizes.filter(|&(before, _)| before > 0 && grain(before) == grain(bytes));
     let ratios = alike.map(|(before, after)| after as f64 / before as f64);
     ratios.reduce(|one, other| if (one - 1.0).abs() > f64::EPSILON { one } else { other })
+}
+
+/// Whether a product allocates `bytes`, no argument's size, as the workspace of its library and not as its result: PyTorch gives the
+/// library as much whatever the sizes.
+fn is_of_library(name: &str, bytes: u64, operands: &Operands) -> bool {
+    let work = operator_work(name, operands, Reading::default()).filter(|work| work.family == Family::Gemm);
+    work.is_some_and(|work| grain(work.written.0) != grain(bytes))
 }
 
 /// A size in steps of the allocator, which rounds up to them.
@@ -243,7 +253,7 @@ struct RemovedOperators<'b> {
     /// By operator how many tasks did its work as traced, and how many of those were taken out.
     traced: &'b [u32],
     removed: Vec<u32>,
-    /// Operators whose work another task does: what they pass on within that is gone, as of when its last member has run.
+    /// Operators whose work another task does: what they pass on within that, held no longer than until then, is gone.
     merged: FxHashMap<OperatorId, TimeNs>,
 }
 
@@ -252,11 +262,9 @@ impl<'b> RemovedOperators<'b> {
         let graph = draft.graph();
         let removed = tasks_of_operators(graph, draft.removed());
         let mut merged = FxHashMap::default();
-        for members in draft.merged_members() {
-            let operator = |node: &NodeId| graph.tasks[*node].operator;
-            let end = |id: OperatorId| graph.operators[id.0 as usize].start + graph.operators[id.0 as usize].dur;
-            let last = members.iter().filter_map(operator).map(end).max().unwrap_or(BEFORE);
-            merged.extend(members.iter().filter_map(operator).map(|id| (id, last)));
+        for (members, combine) in draft.merged_members() {
+            let operators: Vec<OperatorId> = members.iter().filter_map(|&node| graph.tasks[node].operator).collect();
+            merged.extend(operators.iter().copied().zip(passed_on(graph, &operators, combine)));
         }
         Self { traced: draft.base().tasks_of_operators(), removed, merged }
     }
@@ -280,6 +288,22 @@ impl<'b> RemovedOperators<'b> {
             _ => false,
         }
     }
+}
+
+/// By operator, until when what it gives is held at the latest where it is passed on within the task that does the work of all
+/// `operators`: till the last has run. In a chain each works on the result of the one before: what is held when the second next begins is
+/// read from memory, and what the last gives is written there.
+fn passed_on(graph: &ExecutionGraph, operators: &[OperatorId], combine: Combine) -> Vec<TimeNs> {
+    let start = |id: OperatorId| graph.operators[id.0 as usize].start;
+    let end = |&id: &OperatorId| start(id) + graph.operators[id.0 as usize].dur;
+    let last = operators.iter().map(end).max().unwrap_or(BEFORE);
+    let until = |at: usize| match operators.get(at + 1..).unwrap_or_default() {
+        _ if combine != Combine::Chain => last,
+        [] => BEFORE,
+        [_] => last,
+        [_, second, ..] => start(*second),
+    };
+    (0..operators.len()).map(until).collect()
 }
 
 /// Parameters that grew by `bytes` in all have gradients and optimizer state that grew as much.
@@ -341,6 +365,17 @@ fn resize_parameters(before: u64, after: u64, buffers: &mut Vec<Buffer>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::{DType, Operand};
+
+    #[test]
+    fn what_a_product_allocates_beside_its_result_is_its_librarys() {
+        let tensor = |dims: &[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp16), id: None };
+        let inputs = vec![tensor(&[2048]), tensor(&[141, 512]), tensor(&[512, 2048])];
+        let operands = Operands { inputs, outputs: Vec::new() };
+        assert!(is_of_library("aten::addmm", 76 << 20, &operands));
+        assert!(!is_of_library("aten::addmm", 2 * 141 * 2048, &operands));
+        assert!(!is_of_library("aten::add", 76 << 20, &operands));
+    }
 
     #[test]
     fn larger_parameters_have_larger_gradients_and_optimizer_state() {

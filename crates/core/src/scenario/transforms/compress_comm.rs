@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cost::operators::movement_work;
-use crate::cost::{CollectiveKind, Family, Prediction, Shape, Work};
+use crate::cost::{CollectiveKind, Family, Prediction, Shape, Work, unmodelled};
 use crate::graph::{Dependency, DependencyKind, LaneKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, Source};
@@ -52,20 +52,23 @@ impl Transform for CompressComm {
             told.effects.extend(untouched(draft, |_| false));
             return told;
         }
-        let (mut packed, mut bare, mut codecs) = (0, 0, 0);
+        let (mut packed, mut bare, mut codecs, mut told) = (0, 0, 0, Vec::new());
         for &node in &nodes {
             let Some((message, work)) = sent(draft, node).zip(draft.work_of(node).cloned()) else { continue };
-            let fewer = |bytes: Bytes| if bytes.0 == 0 { bytes } else { Bytes(self.fewer(bytes.0)) };
-            if work.lacks().is_none() {
-                let added = self.add_codec(draft, node, message);
-                let counts = usize::from(draft.is_in_step(node));
-                packed += if added { counts } else { 0 };
-                bare += if added { 0 } else { counts };
-                codecs += usize::from(added);
+            if work.lacks().is_some() {
+                draft.set_price(node, unmodelled(Some(draft.price_of(node).duration)));
+                continue;
             }
+            told.push(node);
+            let added = self.add_codec(draft, node, message);
+            let counts = usize::from(draft.is_in_step(node));
+            packed += if added { counts } else { 0 };
+            bare += if added { 0 } else { counts };
+            codecs += usize::from(added);
+            let fewer = |bytes: Bytes| Bytes(self.fewer(bytes.0));
             draft.set_work_of(node, Work { read: fewer(work.read), written: fewer(work.written), ..work });
         }
-        let all = count(in_step(draft, &nodes), "collective");
+        let all = count(in_step(draft, &told), "collective");
         let summary = format!("{all} with fewer bytes, {packed} packed and unpacked");
         let mut report = survey(draft, nodes.iter().copied(), summary);
         report.changed += 2 * codecs;

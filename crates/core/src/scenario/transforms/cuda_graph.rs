@@ -61,6 +61,7 @@ impl Transform for CudaGraph {
         let mut report = StepReport::default();
         let (mut kernels, mut graphs) = (0, 0);
         let measured = measured_per_kernel(draft);
+        leave_queue(draft, groups.values().flatten().map(|launch| launch.kernel));
         let lanes = draft.in_order(|node| !draft.kind_of(node).is_device());
         for ((lane, step), launches) in &groups {
             let host = lanes.get(lane).map(Vec::as_slice).unwrap_or_default();
@@ -126,6 +127,17 @@ impl CudaGraph {
         }
         groups.retain(|_, launches| launches.len() > 1);
         groups
+    }
+}
+
+/// Lets no call wait for room in the queue until one of `captured` has run, since their graph takes one place whatever it holds, nor until
+/// what was taken out would have.
+fn leave_queue(draft: &mut Draft<'_>, captured: impl Iterator<Item = Node>) {
+    let all: Vec<Node> = captured.chain(draft.removed().map(Node::Traced)).collect();
+    let mut edges: Vec<DraftEdge> = Vec::new();
+    for node in all {
+        edges.extend(draft.edges_from(node).filter(|edge| edge.kind() == DependencyKind::LaunchQueue));
+        edges.drain(..).for_each(|edge| draft.disconnect(&edge));
     }
 }
 

@@ -50,12 +50,13 @@ impl Transform for SwapLink {
             return StepReport::nothing("no collectives");
         }
         let summary = format!("{} over {}", count(in_step(draft, &collectives), "collective"), link.name);
-        let spans = |&node: &Node| {
-            let shape = draft.work_of(node).map(|work| &work.shape);
-            matches!(shape, Some(Shape::Collective { ranks, .. }) if *ranks > draft.layout().devices.unwrap_or(COMMON_NODE))
+        let ranks_of = |&node: &Node| match draft.work_of(node)?.shape {
+            Shape::Collective { ranks, .. } => Some(ranks),
+            _ => None,
         };
-        let is_between = link.between_nodes && collectives.iter().any(spans);
-        let doubt = topology::unmeasured(&link);
+        let ranks = collectives.iter().filter_map(ranks_of).max().unwrap_or(0);
+        let is_between = link.between_nodes && ranks > draft.layout().devices.unwrap_or(COMMON_NODE);
+        let doubt = topology::unmeasured(&link).or_else(|| topology::of_one_machine(&link, ranks));
         let alone = link.between_nodes && !is_between;
         if is_between {
             draft.set_layout(Layout { link: Some(link), ..draft.layout().clone() });

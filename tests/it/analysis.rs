@@ -250,6 +250,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         prediction: Prediction::measured(DurNs(50)),
         work: None,
         members: vec![kernel],
+        beside: kernel,
     };
     let works = Arc::new(KernelWork::of(&graph));
     let resolved = Resolved {

@@ -46,7 +46,7 @@ impl Edited {
         for added in &resolved.added {
             let task = as_task(&mut graph, added);
             let node = graph.tasks.add_node(task);
-            graph.stands_beside.push(added.members.first().copied());
+            graph.stands_beside.push(added.beside);
             timed.node_of[added.task.0 as usize] = node.index() as u32;
             timed.task_of.resize(node.index() + 1, NO_TASK);
             timed.task_of[node.index()] = added.task.0;

@@ -73,8 +73,8 @@ pub struct ExecutionGraph {
     pub batches: u32,
     /// What was odd, and what was assumed.
     pub diagnostics: Diagnostics,
-    /// For each of the last tasks, which an edit added, the traced one that it stands beside, if any.
-    pub stands_beside: Vec<Option<NodeId>>,
+    /// For each of the last tasks, which an edit added, the traced one that it stands beside.
+    pub stands_beside: Vec<NodeId>,
 }
 
 /// Device work that started later than launch, stream order, waits and contention explain.
@@ -243,18 +243,15 @@ impl ExecutionGraph {
     pub fn iteration_tasks(&self) -> Vec<bool> {
         let mut belongs = vec![false; self.tasks.node_count()];
         let mut next = vec![TimeNs(i64::MAX); self.lanes.len()];
-        let is_within = |task: &Task, launched: TimeNs| {
-            let part = self.part_of(self.lanes[task.lane.0 as usize].rank);
-            part.is_some_and(|part| launched >= part.iteration_start && launched < part.iteration_end)
-        };
         let traced = belongs.len() - self.stands_beside.len();
         for node in self.tasks.node_indices().take(traced).rev() {
             let launched = self.launched(node, &mut next);
-            belongs[node.index()] = is_within(&self.tasks[node], launched) && !self.is_backlog(node);
+            let part = self.part_of(self.lanes[self.tasks[node].lane.0 as usize].rank);
+            let within = |part: &RankPart| launched >= part.iteration_start && launched < part.iteration_end;
+            belongs[node.index()] = part.is_some_and(within) && !self.is_backlog(node);
         }
         for (at, beside) in (traced..).zip(&self.stands_beside) {
-            let task = &self.tasks[NodeId::new(at)];
-            belongs[at] = beside.map_or_else(|| is_within(task, task.measured_start), |beside| belongs[beside.index()]);
+            belongs[at] = belongs[beside.index()];
         }
         belongs
     }

@@ -87,6 +87,8 @@ pub struct AddedTask {
     pub work: Option<Arc<Work>>,
     /// The traced tasks whose work it does instead.
     pub members: Vec<NodeId>,
+    /// The traced task that it stands beside, in the same step.
+    pub beside: NodeId,
 }
 
 impl Resolved {
@@ -320,6 +322,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         prediction,
         work: work.clone(),
         members: added.members,
+        beside: added.after,
     }));
     Resolved {
         graph: base.graph().clone(),

@@ -197,8 +197,10 @@ pub fn role(kernel: &str, family: Family) -> Role {
         {
             Role::Indices
         }
-        Family::Norm if has(&["rowwisemoments", "collect_statistics"]) => Role::Moments,
-        Family::Norm if has(&["gammabeta", "gamma_beta", "dgamma", "finalize"]) => Role::ParameterGradient,
+        Family::Norm if has(&["rowwisemoments", "collect_statistics", "spatialmeanvariance"]) => Role::Moments,
+        Family::Norm if has(&["gammabeta", "gamma_beta", "dgamma", "finalize", "spatialdscaledbias"]) => {
+            Role::ParameterGradient
+        }
         _ => Role::Main,
     }
 }
@@ -212,9 +214,16 @@ pub(crate) fn unfolds(kernel: &str) -> bool {
 /// Whether `kernel` only prepares the state of a scan or sort, or adds up what blocks of a norm over lists found: a few bytes for
 /// each block.
 pub(crate) fn is_setup(kernel: &str) -> bool {
-    ["DeviceScanInitKernel", "DeviceCompactInitKernel", "RadixSortExclusiveSum", "lpnorm_cleanup"]
-        .iter()
-        .any(|part| kernel.contains(part))
+    let parts = [
+        "DeviceScanInitKernel",
+        "DeviceCompactInitKernel",
+        "RadixSortExclusiveSum",
+        "lpnorm_cleanup",
+        // Of batch norms of MIOpen: the sums of all blocks become a mean and a variance, or gradients, of each channel.
+        "SpatialFinalMeanVariance",
+        "SpatialFinalDScaleDBias",
+    ];
+    parts.iter().any(|part| kernel.contains(part))
 }
 
 /// Which way a kernel of cuDNN changes the layout of a tensor.

@@ -342,6 +342,13 @@ pub(super) mod tests {
             // Without reduction a loss an element.
             worked("aten::mse_loss", with(pair(), &["0"]), 19_200.0, 51_200, 25_600),
             worked("aten::mse_loss_backward", operands(&[&[1], &[64, 100], &[64, 100]]), 6400.0, 51_204, 25_600),
+            worked(
+                "aten::mse_loss_backward",
+                operands(&[&[1], &[64, 100], &[64, 100], &[64, 100]]),
+                6400.0,
+                51_204,
+                25_600,
+            ),
             // Each part read and written once.
             worked("aten::cat", parts, 0.0, 4 * 8192, 4 * 8192),
             worked("aten::copy_", pair(), 0.0, 25_600, 25_600),

@@ -120,6 +120,7 @@ fn read_bytes(name: &str, args: Args<'_>) -> u64 {
     let operands = match name {
         _ if UNARY.contains(&name) => 1,
         _ if BINARY.contains(&name) => 2,
+        "mse_loss_backward" | "l1_loss_backward" | "smooth_l1_loss_backward" => 3,
         _ => usize::MAX,
     };
     let size = |(dims, dtype): &(&[u64], DType)| elements(dims).saturating_mul(dtype.size());

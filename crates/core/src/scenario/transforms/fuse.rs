@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::{Family, Work};
-use crate::graph::{LaneId, Phase, TaskKind};
+use crate::graph::{LaneId, OperatorId, Phase, TaskKind};
 use crate::memory::parameters::{begins_state, updated_bytes};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Node, NodeSet, Passes};
@@ -84,7 +84,9 @@ fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
     let elements = |node: Node| draft.work_of(node).map_or(0, |work| work.written.0);
     let mut chains = Vec::new();
     for lane in draft.in_order(|node| draft.kind_of(node).is_device()).values() {
-        for run in lane.chunk_by(|a, b| fits(a) && fits(b) && elements(*a) == elements(*b)) {
+        let follows =
+            |a: &Node, b: &Node| fits(a) && fits(b) && elements(*a) == elements(*b) && !ends_in_gradient(draft, *a);
+        for run in lane.chunk_by(follows) {
             // What a step added is no slice of the operator that it stands beside.
             let traced = |node: Node| draft.operator_of(node).filter(|_| matches!(node, Node::Traced(_)));
             let of_one = |a: &Node, b: &Node| traced(*a).is_some_and(|id| traced(*b) == Some(id));
@@ -95,6 +97,14 @@ fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
         }
     }
     chains
+}
+
+/// Whether a kernel adds to a parameter's gradient, which nothing reads before the optimizer.
+fn ends_in_gradient(draft: &Draft<'_>, node: Node) -> bool {
+    let graph = draft.graph();
+    let operator = |id: OperatorId| &graph.operators[id.0 as usize];
+    let mut around = std::iter::successors(draft.operator_of(node), |&id| operator(id).parent);
+    around.any(|id| graph.names.get(operator(id).name) == "torch::autograd::AccumulateGrad")
 }
 
 impl Transform for FuseOptimizer {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cost::{Caller, OverheadKind, PlannedKernel, Prediction, Provenance, Work, planned_kernels};
-use crate::graph::{HostPart, OperatorId, Phase, TaskKind};
+use crate::graph::{HostPart, Operand, OperatorId, Phase, TaskKind};
+use crate::intern::printable;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Added, Draft, Node, Source};
 use crate::scenario::effect::Effect;
@@ -87,6 +88,9 @@ impl Transform for InsertOperator {
         let mut report = StepReport { changed: inserted, ..StepReport::default() };
         if inserted > 0 {
             report.summary = format!("{} ×{inserted} with {} inserted", self.operator, count(kernels, "kernel"));
+            let told =
+                places.first().filter(|_| self.like.is_none()).and_then(|&(first, _)| self.arguments_of(draft, first));
+            told.into_iter().for_each(|text| report.say(Effect::assumption(text)));
         }
         if unknown > 0 {
             let text = format!("{unknown} not inserted: the arguments do not fit {}", self.operator);
@@ -125,6 +129,15 @@ impl InsertOperator {
             Kernel { name: name.into(), work: Arc::new(work), prediction }
         };
         Some(planned_kernels(caller, None, phase)?.into_iter().map(kernel).collect())
+    }
+
+    /// Whose arguments it has where it follows `before`, another operator: what that one wrote was not recorded.
+    fn arguments_of(&self, draft: &Draft<'_>, before: OperatorId) -> Option<String> {
+        let graph = draft.graph();
+        let name = graph.names.get(graph.operators[before.0 as usize].name);
+        let dims = draft.operands(before)?.inputs.iter().find_map(Operand::dims)?;
+        let has = format!("{} has the arguments of the operator before it, not its results", self.operator);
+        (name != self.operator).then(|| format!("{has}: {dims:?} first of {}; `like` names others", printable(name)))
     }
 
     /// What the kernels of every traced operator of its name take.

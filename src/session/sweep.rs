@@ -324,13 +324,16 @@ impl SweepPoint {
 
     /// Whether its figures are such as an evaluation gives.
     pub fn is_sound(&self) -> bool {
-        let times = DurNs::ZERO..=DurNs::LONGEST;
+        const MOST_SAMPLES: f64 = 1e15;
+        let least = if self.not_done.is_some() { DurNs::ZERO } else { DurNs(1) };
         let ErrorBand { low_ns, high_ns } = self.steady_band;
-        let rates = [self.throughput, self.throughput_per_rank];
-        times.contains(&self.simulated_ns)
-            && [low_ns, self.steady_ns, high_ns].iter().all(|time| times.contains(time))
+        let samples = [self.throughput, self.throughput_per_rank].map(|rate| rate * self.steady_ns.secs());
+        [self.simulated_ns, self.steady_ns].iter().all(|time| (least..=DurNs::LONGEST).contains(time))
+            && low_ns >= DurNs::ZERO
+            && high_ns <= DurNs::LONGEST
             && (low_ns..=high_ns).contains(&self.steady_ns)
-            && rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0)
+            && samples.iter().all(|samples| (0.0..=MOST_SAMPLES).contains(samples))
+            && self.knobs.values().all(|value| (0.0..=f64::MAX).contains(value))
             && self.memory_bytes.is_none_or(|bytes| bytes <= Bytes::MOST)
             && (0.0..=1.0).contains(&self.unhandled_share)
     }

@@ -343,9 +343,19 @@ fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
     assert_eq!(merged["points"], whole["points"]);
     assert!(failure(1, &["sweep", "--merge", &merge[2]]).contains("expected each part once, found 2/2"));
     let mut damaged: Value = serde_json::from_slice(&fs::read(&merge[2]).unwrap()).unwrap();
-    damaged["points"][0]["steady_ns"] = (-5).into();
-    fs::write(&merge[2], damaged.to_string()).unwrap();
-    assert!(failure(1, &["sweep", "--merge", &merge[2], &merge[3]]).contains("figures that no sweep gives"));
+    let wrong: [(&str, Value); 4] = [
+        ("steady_ns", (-5).into()),
+        ("simulated_ns", 0.into()),
+        ("throughput", 1e300.into()),
+        ("unhandled_share", 7.0.into()),
+    ];
+    for (field, value) in wrong {
+        let sound = std::mem::replace(&mut damaged["points"][0][field], value);
+        fs::write(&merge[2], damaged.to_string()).unwrap();
+        let said = failure(1, &["sweep", "--merge", &merge[2], &merge[3]]);
+        assert!(said.contains("figures that no sweep gives"), "{field}: {said}");
+        damaged["points"][0][field] = sound;
+    }
     let endless = ["sweep", &sample, "--knob", "dram_bw", "1..2x10000", "--knob", "flops", "1..2x10000"];
     assert!(failure(2, &endless).contains("100000000 points, at most 100000 at a time"));
     assert!(failure(2, &["sweep", &sample, "--shard", "3/2"]).contains("expected I/N with I from 1 to N"));

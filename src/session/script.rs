@@ -15,7 +15,8 @@ pub struct ScriptLine {
 
 /// The commands of a script; empty lines and those that begin with `#` say nothing.
 pub fn script_lines(text: &str) -> Vec<ScriptLine> {
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let text = text.replace("\r\n", "\n");
+    let lines = text.split(['\n', '\r']).enumerate().map(|(index, line)| (index + 1, line.trim()));
     let commands = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     commands.map(|(number, line)| ScriptLine { number, text: line.trim_start_matches(':').to_owned() }).collect()
 }
@@ -84,5 +85,8 @@ mod tests {
         let lines = script_lines("# why\n\n:undo\n  step scale kind=T1 x0\n");
         let found: Vec<(usize, &str)> = lines.iter().map(|line| (line.number, line.text.as_str())).collect();
         assert_eq!(found, [(3, "undo"), (4, "step scale kind=T1 x0")]);
+        for ended in ["# why\rexpect fits\r", "# why\r\nexpect fits\r\n"] {
+            assert_eq!(script_lines(ended), [ScriptLine { number: 2, text: "expect fits".to_owned() }], "{ended:?}");
+        }
     }
 }

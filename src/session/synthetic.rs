@@ -204,6 +204,7 @@ impl SyntheticJob {
     /// # Errors
     /// A file exists, or it or the folder cannot be written.
     pub fn write(&self, folder: &Path, machine: Machine<'_>) -> Result<(), SessionError> {
+        let is_new = !folder.exists();
         std::fs::create_dir_all(folder)
             .map_err(|error| SessionError::Write { path: folder.display().to_string(), reason: error.to_string() })?;
         let operators = self.operators(machine);
@@ -213,7 +214,11 @@ impl SyntheticJob {
             (folder.join(format!("rank{rank}.pt.trace.json")), kineto::trace(self, rank, spans, machine, &about))
         };
         let facts = (folder.join(TABLE_FACTS_FILE), self.facts().into_bytes());
-        write_files(timelines.iter().enumerate().map(trace).chain([facts]), Overwrite::forced(false))
+        let written = write_files(timelines.iter().enumerate().map(trace).chain([facts]), Overwrite::forced(false));
+        if written.is_err() && is_new {
+            let _ = std::fs::remove_dir(folder);
+        }
+        written
     }
 
     /// About what writing it takes in memory: the operators of all ranks, when each runs in every step, and the text of one rank.

@@ -529,7 +529,7 @@ mod tests {
         let points = sweep.points();
         assert_eq!((points.len(), &points[0], &points[9]), (10, &vec![8.0, 0.25], &vec![16.0, 4.0]));
         assert_eq!(batch(&[8.0, 16.0]).points(), [[8.0], [16.0]]);
-        let many = vec![batch(&[8.0, 16.0, 32.0]); 40];
+        let many = vec![batch(&[8.0, 16.0, 32.0]); 50];
         assert_eq!(
             (count(&many), grid(&many, [usize::MAX].into_iter()).count()),
             (usize::MAX, 1),

@@ -31,6 +31,20 @@ pub fn read_table(path: &Path) -> Result<String, EngineError> {
     Ok(text)
 }
 
+/// Whether `path` leads to a pipe, to which nobody may ever write.
+pub fn is_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
 /// A cell of a CSV file, in quotes where it needs them. What a spreadsheet would run as a formula begins with an apostrophe.
 pub fn csv_field(cell: &str) -> String {
     let begins = cell.trim_start_matches(' ').starts_with(['=', '+', '-', '@', '\t', '\r']);

@@ -49,7 +49,7 @@ pub use compare::{
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
 pub use export::{ExportFormat, Exported, escaped, export, export_comparison, export_to, opened_again};
-pub use files::{column_for_people, csv_field, folders_of_traces, read_table, tables_in};
+pub use files::{column_for_people, csv_field, folders_of_traces, is_pipe, read_table, tables_in};
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;
 pub use layer_study::{ANALYSES, LayerStudy, StudyTable, study_title};

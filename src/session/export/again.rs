@@ -44,7 +44,9 @@ pub fn opened_again(engine: &Engine, files: &[PathBuf], outcome: &Outcome, forma
 
 fn others(engine: &Engine, files: &[PathBuf], outcome: &Outcome) -> Vec<String> {
     let opened = engine.load(files, &OpenOptions::default(), &BuildOptions::default());
-    files.iter().for_each(|file| reads::forget(file));
+    for file in files {
+        reads::forget(file);
+    }
     let again: Loaded = match opened.map(|mut opened| opened.pop()) {
         Ok(Some(again)) => again,
         Ok(None) => return vec!["no trace".to_owned()],

@@ -125,16 +125,11 @@ fn named(path: &str) -> Result<PathBuf, String> {
 /// starts may be one.
 pub(in crate::tui) fn readable(path: &str) -> Result<PathBuf, String> {
     let path = named(path)?;
-    let is_pipe = {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::FileTypeExt;
-            std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo())
-        }
-        #[cfg(not(unix))]
-        false
-    };
-    if is_pipe { Err("a pipe can be given when the program starts, not here".to_owned()) } else { Ok(path) }
+    if crate::session::is_pipe(&path) {
+        Err("a pipe can be given when the program starts, not here".to_owned())
+    } else {
+        Ok(path)
+    }
 }
 
 /// By name alone what is looked at: of a view with rows these, as a picture or a text the screen; of the timeline, and

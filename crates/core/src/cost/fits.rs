@@ -1,13 +1,14 @@
 //! Fitted parameters: per domain and device, from the built-in catalog or a calibration.
 
+mod stored;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{CatalogError, DeviceProfile, Precision};
+use crate::device::{DeviceProfile, Precision};
 use crate::units::{Bytes, DurNs};
 
 use super::anchor::{Anchored, Ratio};
@@ -317,83 +318,7 @@ pub struct Fits {
     index: BTreeMap<Domain, BTreeMap<String, Vec<usize>>>,
 }
 
-/// The built-in fits: parameters in one file, trees in another, in the order of the first.
-const BUILTIN: (&str, &[u8]) = (include_str!("catalog/fits.json"), include_bytes!("catalog/forests.bin"));
-
-#[derive(Serialize, Deserialize)]
-struct FitFile {
-    unseen: Vec<SharedParameters>,
-    #[serde(default)]
-    anchored: Vec<Anchored>,
-    fits: Vec<StoredFit>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredFit {
-    #[serde(flatten)]
-    fit: Fit,
-    /// Length of its trees in bytes.
-    forest_bytes: usize,
-}
-
 impl Fits {
-    /// The fits that come with the program.
-    ///
-    /// # Errors
-    /// The built-in files are damaged.
-    pub fn builtin() -> Result<Self, CatalogError> {
-        Self::decode(BUILTIN.0, BUILTIN.1).map_err(|message| CatalogError::Syntax {
-            file: "fits.json".to_owned(),
-            line: 1,
-            message,
-        })
-    }
-
-    /// The fits of a parameter file and its trees.
-    ///
-    /// # Errors
-    /// A damaged file, in words.
-    pub fn decode(text: &str, mut forests: &[u8]) -> Result<Self, String> {
-        let file: FitFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let mut fits = Self::default();
-        let mut stored = Vec::with_capacity(file.fits.len());
-        for fit in file.fits {
-            let (own, rest) = forests.split_at_checked(fit.forest_bytes).ok_or("trees are cut short")?;
-            stored.push((fit.fit, own));
-            forests = rest;
-        }
-        let with_trees = |(mut fit, own): (Fit, &[u8])| {
-            fit.forest = Forest::decode(own).map_err(|error| error.to_string())?;
-            Ok(fit)
-        };
-        let stored: Result<Vec<Fit>, String> = stored.into_par_iter().map(with_trees).collect();
-        stored?.into_iter().try_for_each(|fit| fits.add(fit))?;
-        for unseen in file.unseen {
-            check_length(unseen.domain, &unseen.parameters)?;
-            fits.unseen.insert(unseen.domain, unseen);
-        }
-        for anchored in file.anchored {
-            fits.set_anchored(anchored);
-        }
-        Ok(fits)
-    }
-
-    /// The parameter file and the trees of these fits.
-    pub fn encode(&self) -> (String, Vec<u8>) {
-        let mut forests = Vec::new();
-        let stored = self.measured.iter().map(|fit| {
-            let bytes = fit.forest.encode();
-            forests.extend_from_slice(&bytes);
-            StoredFit { fit: Fit::clone(fit), forest_bytes: bytes.len() }
-        });
-        let file = FitFile {
-            fits: stored.collect(),
-            unseen: self.unseen.values().cloned().collect(),
-            anchored: self.anchored.values().cloned().collect(),
-        };
-        (serde_json::to_string_pretty(&file).unwrap_or_default(), forests)
-    }
-
     /// Adds `fit`; it replaces what was measured on the same device in its domain, and comes before what was on others of the chip.
     ///
     /// # Errors
@@ -403,7 +328,9 @@ impl Fits {
         let at = self.measured.len();
         let index = self.index.entry(fit.domain).or_default();
         let is_of_same = |other: &usize| self.measured[*other].devices.first() == fit.devices.first();
-        index.values_mut().for_each(|fits| fits.retain(|other| !is_of_same(other)));
+        for fits in index.values_mut() {
+            fits.retain(|other| !is_of_same(other));
+        }
         for (place, device) in fit.devices.iter().enumerate() {
             let fits = index.entry(device.clone()).or_default();
             fits.insert(if place == 0 { 0 } else { fits.len() }, at);
@@ -613,24 +540,4 @@ fn check_length(domain: Domain, parameters: &[f64]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{} has {} parameters: {needed} are expected", domain.name(), parameters.len()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stored_fits_come_back_unchanged() {
-        let builtin = Fits::builtin().unwrap();
-        let (text, forests) = builtin.encode();
-        let again = Fits::decode(&text, &forests).unwrap();
-        assert!(builtin.iter().eq(again.iter()));
-    }
-
-    #[test]
-    fn damaged_fits_are_refused() {
-        assert!(Fits::decode("{", &[]).is_err());
-        let unseen = r#"{"unseen":[{"domain":"linear","parameters":[1],"error":1,"devices":1}],"fits":[]}"#;
-        assert!(Fits::decode(unseen, &[]).unwrap_err().contains("17 are expected"));
-    }
 }

@@ -159,3 +159,10 @@ pub(super) fn execution_trace_beside(path: &Path) -> Option<PathBuf> {
         .map(|candidate| path.with_file_name(candidate))
         .find(|candidate| candidate != path && candidate.is_file())
 }
+
+/// Whether there is a file with something in it that is called as `path` with `ending` behind.
+pub(super) fn is_beside(path: &Path, ending: &str) -> bool {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(ending);
+    std::fs::metadata(&beside).is_ok_and(|file| file.len() > 0)
+}

@@ -265,11 +265,18 @@ fn note_unrecorded(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[R
     for (rank, output) in ranks.iter().zip(outputs) {
         if let Some(waited) = backlog(rank, output) {
             let number = rank.input.rank.0;
-            let begins = "the iteration begins where that had ended";
-            let assumed =
-                if output.backlogs > 0 { ", and that it takes as long as kernels do is an assumption" } else { "" };
-            let what = format!("rank {number} waited {waited} for work from before the trace: {begins}{assumed}");
-            found.note("backlog", what);
+            let what =
+                "the iteration begins where that had ended, and that it takes as long as kernels do is an assumption";
+            found.note("backlog", format!("rank {number} waited {waited} for work from before the trace: {what}"));
+        }
+    }
+    for (rank, output) in ranks.iter().zip(outputs) {
+        if let Some((count, until)) = output.without_launch {
+            let number = rank.input.rank.0;
+            let what = "their launches were lost, or they are of the step before; they count as this one's";
+            let which =
+                format!("rank {number}: {count} kernels and copies of the first {until} have no recorded launch");
+            found.note("lost-launches", format!("{which}: {what}"));
         }
     }
     let in_graphs = ordered.graph.node_weights().filter(|task| task.kind == TaskKind::Unrecorded).count();

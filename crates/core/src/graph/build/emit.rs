@@ -84,6 +84,8 @@ pub(super) struct RankOutput {
     pub(super) measured: (TimeNs, TimeNs),
     /// How many streams waited for work from before the trace.
     pub(super) backlogs: usize,
+    /// Work ahead of all that recorded calls launched: how many pieces, and until when after the window's begin.
+    pub(super) without_launch: Option<(usize, DurNs)>,
     /// Late starts without a cause, within the window: the task, and how much later than allowed.
     pub(super) unexplained: Vec<(u32, DurNs)>,
     /// By work: its task.
@@ -136,7 +138,8 @@ impl<'a, 'o> RankWriter<'a, 'o> {
         emit_host::connect_waits(&mut self);
         let (begin, end, measured) = emit_step::emit(&mut self);
         let backlogs = self.backlogs.len();
-        RankOutput { begin, end, measured, backlogs, unexplained, activities: self.activities }
+        let without_launch = emit_step::without_launch(&self).filter(|_| self.window.split.is_none());
+        RankOutput { begin, end, measured, backlogs, without_launch, unexplained, activities: self.activities }
     }
 
     fn add_lanes(&mut self) {

@@ -31,23 +31,23 @@ pub(super) fn emit(writer: &mut RankWriter<'_, '_>) -> (Option<u32>, u32, (TimeN
 
 /// The end of what the trace's first work waited for: the iteration begins there, the step before it was not recorded.
 fn backlog_marker(writer: &mut RankWriter<'_, '_>) -> Option<(u32, TimeNs)> {
-    let mut backlogs = writer.backlogs.clone();
-    backlogs.extend(launched_before_all(writer));
+    let backlogs = writer.backlogs.clone();
     let end = backlogs.iter().map(|&(_, end)| end).max()?;
     Some((step_end(writer, &backlogs, end), end))
 }
 
-/// The last work of each stream that was recorded ahead of all that the recorded calls launched, and when it ended, where it kept the
-/// device for long.
-fn launched_before_all(writer: &RankWriter<'_, '_>) -> Vec<(u32, TimeNs)> {
-    let (observed, begins) = (writer.observed, writer.window.start + unrecorded::HELD_BACK);
-    let last = |stream: &Stream| {
+/// How many pieces of work are recorded ahead of all that recorded calls launched, and how long after the window's begin the last of them
+/// ends, where they kept the device for long.
+pub(super) fn without_launch(writer: &RankWriter<'_, '_>) -> Option<(usize, DurNs)> {
+    let observed = writer.observed;
+    let ahead = |stream: &Stream| {
         let first = stream.activities.iter().position(|&index| observed.activity(index).call.is_some())?;
-        let last = *stream.activities.get(first.checked_sub(1)?)?;
-        Some((writer.activities[last as usize], observed.activity(last).end))
+        let last = observed.activity(*stream.activities.get(first.checked_sub(1)?)?);
+        Some((first, last.end.since(writer.window.start)))
     };
-    let last = observed.activities.streams.iter().filter_map(last);
-    last.filter(|&(task, end)| task != NONE && end > begins).collect()
+    let ahead: Vec<(usize, DurNs)> = observed.activities.streams.iter().filter_map(ahead).collect();
+    let until = ahead.iter().map(|&(_, until)| until).max().filter(|&until| until > unrecorded::HELD_BACK)?;
+    Some((ahead.iter().map(|&(count, _)| count).sum(), until))
 }
 
 fn marker(writer: &mut RankWriter<'_, '_>, launched: (TimeNs, TimeNs), host_end: TimeNs) -> (u32, TimeNs) {
@@ -91,11 +91,10 @@ fn end_of_thread(writer: &RankWriter<'_, '_>, thread: usize, time: TimeNs) -> Op
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Draft, MAIN};
-    use crate::analysis::replay::ReplayReport;
     use crate::units::DurNs;
 
     #[test]
-    fn recorded_work_that_no_recorded_call_launched_is_of_the_step_before() {
+    fn recorded_work_that_no_recorded_call_launched_is_told() {
         let mut draft = Draft::default();
         for index in 0..99 {
             draft.activity("kernel", 7, 1.0 + 101.0 * f64::from(index), 100.0, 9_000 + index);
@@ -104,12 +103,8 @@ mod tests {
             draft.launch(MAIN, 10.0 * index, 7, 10_000.0 + 101.0 * index, 100.0);
         }
         let graph = draft.graph();
-        let report = ReplayReport::of(&graph);
-        assert_eq!((graph.measured, report.simulated), (DurNs(505_000), DurNs(505_000)), "from where it had ended");
-        let belongs = graph.iteration_tasks();
-        let kernels = graph.tasks.node_indices().filter(|node| graph.tasks[*node].kind.is_device());
-        let counts: Vec<bool> = kernels.map(|node| belongs[node.index()]).collect();
-        assert_eq!((counts.len(), counts.iter().filter(|of_step| **of_step).count()), (104, 5));
-        assert!(graph.ranks[0].backlog.is_some());
+        assert_eq!((graph.measured, graph.ranks[0].backlog), (DurNs(10_504_000), None), "it counts");
+        let told: Vec<String> = graph.diagnostics.sorted().iter().map(|found| found.message.clone()).collect();
+        assert!(told.iter().any(|text| text.contains("99 kernels and copies of the first 10.00 ms")), "{told:?}");
     }
 }

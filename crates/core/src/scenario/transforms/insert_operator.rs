@@ -90,7 +90,9 @@ impl Transform for InsertOperator {
             report.summary = format!("{} ×{inserted} with {} inserted", self.operator, count(kernels, "kernel"));
             let told =
                 places.first().filter(|_| self.like.is_none()).and_then(|&(first, _)| self.arguments_of(draft, first));
-            told.into_iter().for_each(|text| report.say(Effect::assumption(text)));
+            if let Some(text) = told {
+                report.say(Effect::assumption(text));
+            }
         }
         if unknown > 0 {
             let text = format!("{unknown} not inserted: the arguments do not fit {}", self.operator);

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use super::format::{Format, Loaded, Reading};
-use super::{OpenError, OpenOptions, RecordedDevice, Trace};
+use super::{OpenError, OpenOptions, RecordedDevice, Trace, source};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::printable;
 use crate::units::{Bytes, TimeNs};
@@ -93,9 +93,7 @@ impl<'a> Reader<'a> {
     /// Says what SQLite holds beside the database, which is not in the file that was read.
     fn note_logs(&mut self) {
         for ending in ["-wal", "-journal"] {
-            let mut beside = self.path.as_os_str().to_owned();
-            beside.push(ending);
-            if std::fs::metadata(&beside).is_ok_and(|log| log.len() > 0) {
+            if source::is_beside(self.path, ending) {
                 self.diagnostics.add(Severity::Warning, "unfinished-database", ending, None, || {
                     format!("a file of the same name with {ending} lies beside the database: the changes that it holds were not read")
                 });

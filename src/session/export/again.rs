@@ -34,11 +34,10 @@ impl Figures {
     }
 }
 
-/// In which figures the edited iteration is another one in the `files` that were written of `outcome`, in words; `None` where it is the
+/// In which figures the iteration is another one in the `files` that were written of `outcome`, in words; `None` where it is the
 /// same, and of formats that nothing opens. Work that an edit gave a kernel beyond its operator's has no place in a trace.
 pub fn opened_again(engine: &Engine, files: &[PathBuf], outcome: &Outcome, format: ExportFormat) -> Option<String> {
-    let is_edited = outcome.scenario.steps.iter().any(|step| step.enabled);
-    let others = if is_edited && format == ExportFormat::Chrome { others(engine, files, outcome) } else { Vec::new() };
+    let others = if format == ExportFormat::Chrome { others(engine, files, outcome) } else { Vec::new() };
     (!others.is_empty()).then(|| format!("opened again it has {}", others.join(", ")))
 }
 

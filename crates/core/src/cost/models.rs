@@ -28,7 +28,7 @@ use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
 use super::structured::fastest_tile;
-use super::topology::Topology;
+use super::topology::{self, Topology};
 use super::work::{Family, Route, Shape, Work};
 use super::{analytical, operators, roofline};
 
@@ -313,7 +313,16 @@ impl CostModels {
 
     /// [`predict`](Self::predict) for a collective whose interconnect changes: `work` is a collective's, before and after. One of
     /// unknown size or group keeps its time.
-    pub fn predict_over(&self, measured: DurNs, old: (&Work, Topology<'_>), new: (&Work, Topology<'_>)) -> Prediction {
+    ///
+    /// # Arguments
+    /// `is_moved`: whether it is among other devices.
+    pub fn predict_over(
+        &self,
+        measured: DurNs,
+        old: (&Work, Topology<'_>),
+        new: (&Work, Topology<'_>),
+        is_moved: bool,
+    ) -> Prediction {
         if old == new {
             return Prediction::measured(measured);
         }
@@ -325,7 +334,8 @@ impl CostModels {
         if before.us <= 0.0 {
             return unmodelled(Some(measured));
         }
-        let duration = measured.scale(after.us / before.us);
+        let us = after.us + if is_moved { 0.0 } else { topology::latency_kept(old, new) };
+        let duration = measured.scale(us / before.us);
         Prediction { duration, provenance: Provenance::Anchored, model: after.model, error, extrapolated }
     }
 }

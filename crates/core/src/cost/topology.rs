@@ -30,6 +30,14 @@ pub enum Algorithm {
     Tree,
 }
 
+/// What a collective's latency is less over `new`, in µs, and stays nevertheless: among the same devices of one node it is their kernels
+/// and the host that it was measured from, not the link's.
+pub fn latency_kept(old: (&Work, Topology<'_>), new: (&Work, Topology<'_>)) -> f64 {
+    let ranks = |work: &Work| if let Shape::Collective { ranks, .. } = work.shape { ranks } else { 0 };
+    let both = old.1.latency(old.0).zip(new.1.latency(new.0)).filter(|_| ranks(old.0) == ranks(new.0));
+    both.map_or(0.0, |(old, new)| (old - new).max(0.0))
+}
+
 /// The interconnects of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Topology<'a> {
@@ -55,6 +63,14 @@ impl<'a> Topology<'a> {
     /// Nodes that a group of `ranks` ranks spans.
     pub fn nodes(&self, ranks: u32) -> u32 {
         if self.between.is_none() { 1 } else { ranks.div_ceil(self.per_node.max(1)) }
+    }
+
+    /// What a collective with next to no message takes inside a node, in µs; `None` across nodes.
+    fn latency(&self, work: &Work) -> Option<f64> {
+        match work.shape {
+            Shape::Collective { kind, ranks } if self.nodes(ranks) == 1 => Some(self.time(kind, 1, ranks).us),
+            _ => None,
+        }
     }
 
     /// What a collective takes once all its ranks are there; `None` where its size or its group is not known.

@@ -136,12 +136,23 @@ impl Reader<'_> {
     fn launches(&self, node: NodeId) -> bool {
         let graph = self.graph();
         let task = &graph.tasks[node];
-        let launched = graph.tasks.edges(node).any(|edge| edge.weight().kind == DependencyKind::Launch);
+        let starts = |node| graph.tasks.edges(node).any(|edge| edge.weight().kind == DependencyKind::Launch);
+        // Of a call that waited, the joint at its end.
+        let joints = graph.tasks.neighbors(node).filter(|&next| graph.tasks[next].kind == TaskKind::Joint);
+        let launched = starts(node) || joints.into_iter().any(starts);
         // What an edit added has no dependencies here.
         let is_added = node.index() >= self.resolved.graph.tasks.node_count();
         let name = graph.names.get(task.name);
         task.kind == TaskKind::Runtime
             && (launched || is_added && ["Launch", "Memcpy", "Memset"].iter().any(|part| name.contains(part)))
+    }
+
+    /// The call itself, of one that waited and launches with the joint at its end.
+    fn call_at(&self, launch: NodeId) -> NodeId {
+        let tasks = &self.graph().tasks;
+        let mut before = tasks.neighbors_directed(launch, Incoming);
+        let call = before.find(|&before| tasks[before].kind == TaskKind::Runtime);
+        call.filter(|_| tasks[launch].kind == TaskKind::Joint).unwrap_or(launch)
     }
 
     /// Puts the device work to the operators that launched it.
@@ -154,9 +165,7 @@ impl Reader<'_> {
         let graph = self.graph();
         for node in self.tasks(part, |_, kind| kind.is_device()) {
             let task = &graph.tasks[node];
-            let launch = graph.tasks.edges_directed(node, Incoming);
-            let call =
-                launch.filter(|edge| edge.weight().kind == DependencyKind::Launch).map(|edge| edge.source()).next();
+            let call = graph.launch_of(node).map(|call| self.call_at(call));
             let top = task.operator.map(|operator| self.tops[operator.0 as usize]);
             let place = match call {
                 Some(call) => by_call.get(&call).copied(),

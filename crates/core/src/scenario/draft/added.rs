@@ -113,7 +113,7 @@ impl Draft<'_> {
 
     fn over(&self, old: &Work, new: &Work, (before, after): (&LinkProfile, &LinkProfile)) -> Change {
         let (before, after) = (self.topology(before, &self.machine.layout), self.topology(after, &self.machine.layout));
-        Change::of(self.context.models.predict_over(super::recost::UNIT, (old, before), (new, after)))
+        Change::of(self.context.models.predict_over(super::recost::UNIT, (old, before), (new, after), false))
     }
 
     /// The link that a rank's collectives run over now, where it is known.

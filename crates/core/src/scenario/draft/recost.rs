@@ -211,7 +211,7 @@ impl Draft<'_> {
                 let traced = Layout::default();
                 let before = self.topology(own, &traced);
                 let after = self.topology(link.unwrap_or(own), &self.machine.layout);
-                let moved = Change::of(models.predict_over(UNIT, (old, before), (new, after)));
+                let moved = Change::of(models.predict_over(UNIT, (old, before), (new, after), moved.is_some()));
                 match (moved, before.transfer(old)) {
                     (Change::Ratio(ratio, of), Some(time)) if of.provenance == Provenance::Anchored => {
                         let least = LeastTimes::given(before.least(old), after.least(new));

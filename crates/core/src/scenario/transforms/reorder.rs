@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::graph::{LaneId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, LaneId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, order_kind};
 use crate::scenario::effect::Effect;
@@ -110,6 +110,13 @@ fn shift(draft: &mut Draft<'_>, run: Run, before: Node) {
         last = joint;
     }
     let gap = if draft.kind_of(first).is_device() { draft.stream_gap(first) } else { DurNs::ZERO };
+    // Where the run was the last of its step, the step ends with what came before it.
+    let ahead: Vec<Node> = draft.edges_into(first).filter(|edge| edge.kind() == order).map(|edge| edge.from).collect();
+    let ends = [run.last, last].into_iter().flat_map(|node| draft.edges_from(node).collect::<Vec<_>>());
+    let markers: Vec<Node> = ends.filter(|edge| edge.kind() == DependencyKind::StepEnd).map(|edge| edge.to).collect();
     draft.unchain(first, last);
     draft.put_before(before, (first, last), gap);
+    for (&from, &marker) in ahead.iter().flat_map(|from| markers.iter().map(move |marker| (from, marker))) {
+        draft.connect(from, marker, Dependency::on_end(DependencyKind::StepEnd, DurNs::ZERO));
+    }
 }

@@ -240,14 +240,11 @@ impl CrossDevice<'_> {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
         }
-        // Products that were measured on a machine may be faster than the peak that was.
-        let measured = (comparable.model == PARAMETERISED).then(LeastTimes::default);
-        let least = measured.unwrap_or_else(|| {
-            LeastTimes::of(
-                Placed { work: Some(old), device: self.old.1 },
-                Placed { work: Some(new), device: self.new.1 },
-            )
-        });
+        let least = LeastTimes::of_predicted(
+            comparable.model,
+            Placed { work: Some(old), device: self.old.1 },
+            Placed { work: Some(new), device: self.new.1 },
+        );
         let adds = doublings(old, new) > 0.0
             && comparable.duration > before.duration
             && is_mostly_start(&old.shape, element_bytes(old), self.old.1);
@@ -329,9 +326,6 @@ pub(super) fn absolute(estimate: &Estimate, work: &Work) -> Prediction {
     let error = error.max(trace_error(work));
     Prediction { duration, provenance: Provenance::Absolute, model, error, extrapolated }
 }
-
-/// Of an estimate by measured products.
-const PARAMETERISED: &str = "parameterised";
 
 /// Of an estimate with the parameters for devices that no fit knows.
 const SHARED: &str = "structured-unseen";

@@ -1,7 +1,5 @@
 //! Fitted parameters: per domain and device, from the built-in catalog or a calibration.
 
-mod stored;
-
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -311,9 +309,9 @@ const MEASURED_AMD: &str = "MI300X";
 /// All fits.
 #[derive(Clone, Debug, Default)]
 pub struct Fits {
-    measured: Vec<Arc<Fit>>,
-    unseen: BTreeMap<Domain, SharedParameters>,
-    anchored: BTreeMap<(Domain, Ratio), Anchored>,
+    pub(super) measured: Vec<Arc<Fit>>,
+    pub(super) unseen: BTreeMap<Domain, SharedParameters>,
+    pub(super) anchored: BTreeMap<(Domain, Ratio), Anchored>,
     /// Positions in `measured` by domain and device: its own, then those of the same chip.
     index: BTreeMap<Domain, BTreeMap<String, Vec<usize>>>,
 }
@@ -534,7 +532,7 @@ const ACCESS_ERROR: f32 = 0.35;
 /// Error of default parameters that nothing was fitted to.
 const UNFITTED_ERROR: f64 = 0.5;
 
-fn check_length(domain: Domain, parameters: &[f64]) -> Result<(), String> {
+pub(super) fn check_length(domain: Domain, parameters: &[f64]) -> Result<(), String> {
     let needed = structured::defaults(domain).len();
     if parameters.len() == needed {
         return Ok(());

@@ -16,6 +16,7 @@ pub mod device_file;
 pub mod domain;
 pub mod error_summary;
 pub mod features;
+mod fit_file;
 pub mod fits;
 pub mod forest;
 pub mod kernel_name;

@@ -270,7 +270,7 @@ impl CostModels {
         let rates = self.products.get(&device.id)?;
         let us = rates.time_us(work, device)?;
         let (is_measured, error) = (rates.has(work), rates.left_out_error().unwrap_or(f64::from(UNMEASURED_ERROR)));
-        Some(estimate_of(us, "parameterised", if is_measured { 0.0 } else { error }, !is_measured))
+        Some(estimate_of(us, roofline::PARAMETERISED, if is_measured { 0.0 } else { error }, !is_measured))
     }
 
     fn copy_estimate(&self, work: &Work, kind: &CopyKind, device: &DeviceProfile) -> Option<Estimate> {

@@ -175,7 +175,7 @@ impl Draft<'_> {
         match then.filter(|then| then.provenance == Provenance::Absolute && then.duration > DurNs::ZERO) {
             Some(then) => {
                 let ratio = prediction.duration.0 as f64 / then.duration.0 as f64;
-                Change::Kernel(ratio, LeastTimes::of(before, after), prediction)
+                Change::Kernel(ratio, LeastTimes::of_predicted(prediction.model, before, after), prediction)
             }
             None => Change::of_kernel(prediction, before, after),
         }
@@ -297,7 +297,7 @@ impl Change {
     pub(super) fn of_kernel(prediction: Prediction, before: Placed<'_>, after: Placed<'_>) -> Self {
         match Self::of(prediction) {
             Self::Ratio(ratio, of) if of.provenance == Provenance::Anchored => {
-                Self::Kernel(ratio, LeastTimes::of(before, after), of)
+                Self::Kernel(ratio, LeastTimes::of_predicted(of.model, before, after), of)
             }
             change => change,
         }

@@ -6,10 +6,12 @@ use rayon::prelude::*;
 
 use crate::device::CatalogError;
 
-use super::{Anchored, Fit, Fits, Forest, SharedParameters, check_length};
+use super::anchor::Anchored;
+use super::fits::{Fit, Fits, SharedParameters, check_length};
+use super::forest::Forest;
 
 /// The built-in fits: parameters in one file, trees in another, in the order of the first.
-const BUILTIN: (&str, &[u8]) = (include_str!("../catalog/fits.json"), include_bytes!("../catalog/forests.bin"));
+const BUILTIN: (&str, &[u8]) = (include_str!("catalog/fits.json"), include_bytes!("catalog/forests.bin"));
 
 #[derive(Serialize, Deserialize)]
 struct FitFile {

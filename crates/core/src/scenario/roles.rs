@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::CollectiveKind;
-use crate::graph::{Collective, ExecutionGraph, NodeId, Phase, TaskKind};
+use crate::graph::{Collective, ExecutionGraph, NodeId, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::units::TimeNs;
 
@@ -77,6 +77,7 @@ impl Roles {
             let habits = groups.entry((one.group, one.group_size)).or_default();
             // Of a step of which only the end was recorded nothing tells the pass.
             let later = match steps.phase(graph, one) {
+                _ if adds_to_gradient(graph, one) => 1,
                 Phase::Forward => 0,
                 Phase::Backward | Phase::Optimizer => 1,
                 Phase::Data | Phase::Other => continue,
@@ -172,6 +173,7 @@ impl Steps {
             _ if !self.is_told => Role::Other,
             Some(CollectiveKind::AllToAll) if self.looks_up => Role::Lookups,
             Some(CollectiveKind::AllToAll) => Role::Experts,
+            Some(CollectiveKind::AllReduce) if adds_to_gradient(graph, one) => Role::Gradients,
             Some(CollectiveKind::AllReduce) if reduces_activations => Role::Activations,
             Some(CollectiveKind::AllReduce | CollectiveKind::Reduce) if later => Role::Gradients,
             Some(CollectiveKind::AllGather | CollectiveKind::ReduceScatter) => match habits.scatters {
@@ -186,6 +188,14 @@ impl Steps {
             _ => Role::Other,
         }
     }
+}
+
+/// Whether it was called where a parameter's gradient was added up.
+fn adds_to_gradient(graph: &ExecutionGraph, one: &Collective) -> bool {
+    let operator = |id: OperatorId| graph.operators.get(id.0 as usize);
+    let around = |&member: &NodeId| std::iter::successors(graph.tasks[member].operator, |&id| operator(id)?.parent);
+    let name = |id: OperatorId| operator(id).map_or("", |operator| graph.names.get(operator.name));
+    one.members.iter().flat_map(around).any(|id| name(id).contains("AccumulateGrad"))
 }
 
 fn phase_of(graph: &ExecutionGraph, node: NodeId) -> Option<Phase> {

@@ -6,7 +6,7 @@ use crate::device::{DeviceKind, DeviceProfile};
 use crate::graph::NodeId;
 use crate::units::{Bytes, DurNs, Flop, total};
 
-use super::Draft;
+use super::{Draft, Node};
 
 /// What a task does besides its own work.
 #[derive(Clone, Debug)]
@@ -99,6 +99,26 @@ impl Draft<'_> {
             error: after.error,
             extrapolated: after.extrapolated,
         })
+    }
+
+    /// Changes the work of a task; where it does that of others at once, of each.
+    pub fn change_work_of(&mut self, node: Node, change: impl Fn(&Work) -> Work) {
+        let Node::Traced(kept) = node else { return self.change_own(node, change) };
+        let Some(Merge { members, own, .. }) = self.works.merged.get(&kept) else {
+            return self.change_own(node, change);
+        };
+        let class = |&member: &NodeId| if member == kept { *own } else { self.works.class_of[member.index()] };
+        let now = |member: &NodeId| Some((*member, change(self.class_at(class(member))?.work.as_deref()?)));
+        let works: Vec<(NodeId, Work)> = members.iter().filter_map(now).collect();
+        for (member, work) in works {
+            self.set_work(member, work);
+        }
+    }
+
+    fn change_own(&mut self, node: Node, change: impl Fn(&Work) -> Work) {
+        if let Some(work) = self.work_of(node).map(change) {
+            self.set_work_of(node, work);
+        }
     }
 
     /// Works out anew what a merged task does, after the work of its members changed.

@@ -169,11 +169,12 @@ impl ScaleRanks {
             return StepReport { changed: nodes.len(), summary, ..StepReport::default() };
         }
         for &(node, ranks) in groups.iter().filter(|&&(_, ranks)| ranks > 1 && ranks != self.ranks) {
-            let Some(work) = draft.work_of(node).cloned() else { continue };
-            let Shape::Collective { kind, .. } = work.shape else { continue };
-            let message = message_among(kind, work.read, (ranks, self.ranks));
-            let shape = Shape::Collective { kind, ranks: self.ranks };
-            draft.set_work_of(node, Work { shape, read: message, written: message, ..work });
+            draft.change_work_of(node, |work| {
+                let Shape::Collective { kind, .. } = work.shape else { return work.clone() };
+                let message = message_among(kind, work.read, (ranks, self.ranks));
+                let shape = Shape::Collective { kind, ranks: self.ranks };
+                Work { shape, read: message, written: message, ..work.clone() }
+            });
         }
         let summary =
             format!("{} of data-parallel ranks among {}", count(in_step(draft, &nodes), "collective"), self.ranks);

@@ -66,7 +66,11 @@ impl Transform for CompressComm {
             bare += if added { 0 } else { counts };
             codecs += usize::from(added);
             let fewer = |bytes: Bytes| Bytes(self.fewer(bytes.0));
-            draft.set_work_of(node, Work { read: fewer(work.read), written: fewer(work.written), ..work });
+            draft.change_work_of(node, |work| Work {
+                read: fewer(work.read),
+                written: fewer(work.written),
+                ..work.clone()
+            });
         }
         let all = count(in_step(draft, &told), "collective");
         let summary = format!("{all} with fewer bytes, {packed} packed and unpacked");

@@ -7,6 +7,7 @@ mod html;
 mod markdown;
 mod picture;
 mod report;
+mod ribbon;
 mod svg;
 
 use std::fs;
@@ -59,7 +60,9 @@ pub fn export(
         ExportFormat::Svg => shown(&svg::svg(loaded, outcome)),
         ExportFormat::Markdown => shown(&markdown::markdown(&report::report(engine, loaded, outcome, board))),
         ExportFormat::Html => {
-            shown(&html::html(&report::report(engine, loaded, outcome, board), &svg::svg(loaded, outcome)))
+            let ribbon = ribbon::svg(&ribbon::kinds(&loaded.replay), &ribbon::kinds(outcome));
+            let pictures = ribbon + &svg::svg(loaded, outcome);
+            shown(&html::html(&report::report(engine, loaded, outcome, board), &pictures))
         }
     })
 }

@@ -127,7 +127,7 @@ impl Groups<'_> {
     }
 
     fn sorted(mut self) -> Vec<HeldGroup> {
-        let most = |group: &HeldGroup| std::cmp::Reverse(group.after.max(group.before));
+        let most = |group: &HeldGroup| std::cmp::Reverse((group.after, group.before));
         self.all.sort_by(|a, b| most(a).cmp(&most(b)).then_with(|| (&a.label, a.holds).cmp(&(&b.label, b.holds))));
         self.all
     }

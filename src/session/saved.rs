@@ -182,9 +182,13 @@ fn read_listed(listed: Listed) -> Result<Scenario, FileError> {
 #[derive(Clone, Debug)]
 pub struct Sessions {
     folder: PathBuf,
-    /// The locks that this process holds, by trace; `None` where an unreadable session is in the way and stays.
-    claims: Arc<Mutex<BTreeMap<String, Option<FileLock>>>>,
+    /// By trace: the lock that this process holds, or why its edits are not written, also once that is over.
+    claims: Arc<Mutex<BTreeMap<String, Result<FileLock, &'static str>>>>,
 }
+
+/// Why a session is not written.
+const UNREADABLE: &str = "a session that cannot be read is in the way";
+const ELSEWHERE: &str = "another retime has this trace open, or had when it was opened here";
 
 impl Sessions {
     /// The user's: `$XDG_STATE_HOME/retime`, else `~/.local/state/retime`; `None` where there is no such place.
@@ -207,15 +211,16 @@ impl Sessions {
         let fail = |reason: String| SessionError::Write { path: self.path(trace).display().to_string(), reason };
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         match claims.get(trace) {
-            Some(Some(_)) => return Ok(()),
-            Some(None) => return Err(fail("a session that cannot be read is in the way".to_owned())),
+            Some(Ok(_)) => return Ok(()),
+            Some(Err(reason)) => return Err(fail((*reason).to_owned())),
             None => {}
         }
         fs::create_dir_all(&self.folder).map_err(|error| fail(error.to_string()))?;
         let taken = FileLock::take(path).map_err(|error| fail(error.to_string()))?;
-        let lock = taken.ok_or_else(|| fail("another retime has this trace open".to_owned()))?;
-        claims.insert(trace.to_owned(), Some(lock));
-        Ok(())
+        let lock = taken.ok_or(ELSEWHERE);
+        let refused = lock.as_ref().err().map(|reason| fail((*reason).to_owned()));
+        claims.insert(trace.to_owned(), lock);
+        refused.map_or(Ok(()), Err)
     }
 
     /// Lets go of all sessions.
@@ -228,7 +233,7 @@ impl Sessions {
         match self.claim(trace).map_err(|error| error.to_string()).and_then(|()| self.move_aside(trace)) {
             Ok(name) => format!("it is kept as {}", name.display()),
             Err(reason) => {
-                self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(trace.to_owned(), None);
+                self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(trace.to_owned(), Err(UNREADABLE));
                 format!("it stays where it is ({reason}), and this session is not saved")
             }
         }
@@ -463,6 +468,22 @@ mod tests {
         };
         check(true, 0);
         check(false, MOST_ASIDE);
+    }
+
+    #[test]
+    fn who_came_second_does_not_write_once_the_first_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (Sessions::at(folder.path()), Sessions::at(folder.path()));
+        let ours = |line: &str| SavedSession { scenario: Scenario::parse([line]).unwrap(), ..session() };
+        first.claim(&session().trace).unwrap();
+        assert!(second.claim(&session().trace).is_err());
+        first.write(&ours("scale kind=T1 x0.5")).unwrap();
+        first.release();
+        assert!(second.write(&ours("scale kind=T3 x2")).is_err());
+        let kept = second.read(&session().trace).unwrap().unwrap();
+        assert_eq!(kept.scenario, ours("scale kind=T1 x0.5").scenario);
+        // Who opens it anew has it.
+        Sessions::at(folder.path()).write(&ours("scale kind=T3 x2")).unwrap();
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use retime_core::intern::printable;
 
+/// Why a command that works on a trace does nothing while none is open.
+pub const NO_TRACE: &str = "no trace is open yet";
+
 /// How a message is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {

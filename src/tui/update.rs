@@ -15,7 +15,7 @@ use super::effect::Effect;
 use super::input::{overlay_key, overlay_paste};
 use super::key::{CHANGED, ChangedKey, KeyPress};
 use super::listing::Listing;
-use super::message::{Level, Message};
+use super::message::{Level, Message, NO_TRACE};
 use super::overlay::Overlay;
 use super::runner::{Finding, Reply, SavedSteps};
 use super::script;
@@ -249,6 +249,9 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     if app.workspaces.len() > first + 1 && app.script.is_none() && beside.is_none() {
         let _ = run_line(app, "trace");
     }
+    if app.status.as_ref().is_some_and(|status| status.text == NO_TRACE) {
+        app.status = None;
+    }
     let odd = app.workspace().map_or(0, |work| {
         let diagnostics = work.loaded.diagnostics();
         diagnostics.sorted().iter().filter(|d| d.severity > retime_core::diagnostic::Severity::Note).count()
@@ -266,6 +269,9 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
             work.compare.chosen = ColumnKind::Trace(first);
         }
         effects.extend(app.start_compare());
+    } else {
+        // A view that was opened before there was a trace.
+        effects.extend(app.start_background());
     }
     effects
 }

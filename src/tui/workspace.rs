@@ -305,6 +305,12 @@ impl Workspace {
         if !session.scenarios.is_empty() || !session.scenario.name.is_empty() {
             self.named = NamedScenarios::restored(&session.scenarios, &session.scenario.name);
         }
+        let scenario = (**self.history.current()).clone();
+        // Each of its steps can be taken back.
+        self.history = History::new(Scenario { steps: Vec::new(), ..scenario.clone() });
+        for count in 1..=scenario.steps.len() {
+            self.history.push(Scenario { steps: scenario.steps[..count].to_vec(), ..scenario.clone() });
+        }
         self.timeline.marks.clone_from(&session.marks);
         self.timeline.mark_names.clone_from(&session.mark_names);
         if let Some((from, to)) = session.window {

@@ -578,7 +578,7 @@ fn the_picture_shows_every_lane_and_what_is_critical() {
     retime().args(["export", &sample(GPU), "-o"]).arg(&path).assert().success();
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains(">stream 7</text>") && text.contains(">thread "));
-    assert!(text.contains("gemm ") && text.contains("fill=\"#d1242f\""));
+    assert!(text.contains(">gemm</text>") && text.contains("fill=\"#d1242f\""));
     let opened = text.matches("<rect").count();
     assert_eq!(opened, text.matches("</rect>").count() + text.matches("/>").count() - text.matches("<line").count());
 }

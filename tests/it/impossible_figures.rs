@@ -4,6 +4,7 @@ use retime::session::{Engine, Sweep, SweepRun};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::{self, Grouping, Level, Predictor};
 use retime_core::analysis::roofline::{Place, points};
+use retime_core::cost::Family;
 use retime_core::engine::{Loaded, Outcome};
 use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::{Scenario, parse_step};
@@ -308,4 +309,36 @@ fn an_embedding_of_more_numbers_than_a_machine_addresses_stops_nothing() {
     let loaded = engine().load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0);
     let memory = loaded.replay.summary.memory_bytes;
     assert!(memory.is_none_or(|bytes| bytes <= retime_core::units::Bytes::MOST), "{memory:?}");
+}
+
+/// The largest share of its roof that work of `family` reaches after `lines`, in the sample `name`.
+fn most_of_roof(name: &str, lines: &[&str], family: Family) -> f64 {
+    let (engine, loaded) = (engine(), load_sample(name));
+    let outcome = evaluated(&engine, &loaded, lines);
+    let resolved = &outcome.resolved;
+    let times = Times::Simulated { timed: &resolved.timed, schedule: &outcome.schedule };
+    let place = Place { device: &resolved.devices[0], factors: [1.0; 3] };
+    let points = points((&resolved.graph, &resolved.works), times, &place, Level::Kernel);
+    let points = points.iter().filter(|point| point.family == family);
+    points.map(|point| point.throughput / point.attainable).fold(0.0, f64::max)
+}
+
+#[test]
+fn another_algorithm_of_a_convolution_is_under_the_roofs_of_another_device() {
+    let lines = ["swap-gpu RTX-5090", "conv-algorithm best"];
+    let most = most_of_roof("public/vgg13-train-h100.json.gz", &lines, Family::Conv);
+    assert!(0.5 < most && most <= 1.001, "{most}");
+}
+
+#[test]
+fn what_no_model_covers_keeps_its_time_on_another_host() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs/unsorted.json");
+    let (engine, open, build) = (engine(), OpenOptions::default(), BuildOptions::default());
+    let loaded = engine.load(&[path], &open, &build).unwrap().remove(0);
+    for host in ["Karst", "Carbonate", "BLIMP"] {
+        let outcome = evaluated(&engine, &loaded, &[&format!("place-on {host}")]);
+        let summary = &outcome.summary;
+        assert!(summary.steady_ns >= DurNs(40_000), "{host}: {} of 60 µs", summary.steady_ns);
+        assert!(summary.steady_band.high_ns > summary.steady_band.low_ns, "{host}: {:?}", summary.steady_band);
+    }
 }

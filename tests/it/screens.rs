@@ -883,7 +883,7 @@ fn another_trace_is_a_column_and_may_be_the_reference() {
     play(&mut screen, ":reference bse<enter>");
     assert_shows(&screen, "did you mean `base`?");
     play(&mut screen, "<esc>:compare-by kind<enter>:compare-time device<enter>:compare-order time<enter>");
-    assert_shows(&screen, "device gemm");
+    assert_shows(&screen, "device: gemm");
     play(&mut screen, "<right><right>A");
     assert!(text(&screen).contains("scenario"), "{}", text(&screen));
 }

@@ -6,6 +6,7 @@ use retime_core::analysis::edited::Edited;
 use retime_core::graph::BuildOptions;
 use retime_core::reads;
 use retime_core::trace::OpenOptions;
+use retime_core::units::{Bytes, DurNs, Flop};
 
 use crate::session::{Engine, ExportFormat, Loaded, Outcome};
 
@@ -53,12 +54,13 @@ fn others(engine: &Engine, files: &[PathBuf], outcome: &Outcome) -> Vec<String> 
     };
     let (own, again) = (Figures::of(outcome), Figures::of(&again.replay));
     let is_other = |own: f64, again: f64| (again - own).abs() > OTHER * own.abs().max(again.abs());
+    let time = |ns: f64| DurNs(ns as i64).to_string();
     let figures = [
-        ("ms", own.time / 1e6, again.time / 1e6),
-        ("GFLOP", own.flop / 1e9, again.flop / 1e9),
-        ("MB of traffic", own.bytes / 1e6, again.bytes / 1e6),
-        ("samples", own.samples, again.samples),
+        (own.time, again.time, &time as &dyn Fn(f64) -> String),
+        (own.flop, again.flop, &|flop| Flop(flop).to_string()),
+        (own.bytes, again.bytes, &|bytes| format!("{} of traffic", Bytes(bytes as u64))),
+        (own.samples, again.samples, &|samples| format!("{samples} samples")),
     ];
-    let others = figures.into_iter().filter(|&(_, own, again)| is_other(own, again));
-    others.map(|(unit, own, again)| format!("{again:.3} {unit} for {own:.3}")).collect()
+    let others = figures.into_iter().filter(|&(own, again, _)| is_other(own, again));
+    others.map(|(own, again, text)| format!("{} for {}", text(again), text(own))).collect()
 }

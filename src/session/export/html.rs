@@ -7,7 +7,9 @@ use super::report::{Block, Report};
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1640px;padding:0 1rem;\
 color:#1d2430;background:#fff}table{border-collapse:collapse;margin:.5rem 0 1.5rem}td,th{text-align:left;\
 padding:.2rem .9rem .2rem 0;border-bottom:1px solid #dfe3ea;vertical-align:top}code{background:#f1f3f6;\
-padding:.6rem;display:block;white-space:pre-wrap}svg{max-width:100%;height:auto}footer{color:#667}";
+padding:.6rem;display:block;white-space:pre-wrap}svg{max-width:100%;height:auto}footer{color:#667}\
+@media(prefers-color-scheme:dark){body{color:#d7dce4;background:#12161d}td,th{border-color:#2b323d}\
+code{background:#1c222c}svg{filter:invert(.92) hue-rotate(180deg)}}";
 
 /// The text of the file.
 pub(super) fn html(report: &Report, picture: &str) -> String {

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::session::{ComparisonTable, Engine, Loaded, Outcome, StepOutcome, Summary, lane_label};
-use retime_core::analysis::critical_path::CriticalPath;
+use retime_core::analysis::critical_path::explained;
 use retime_core::analysis::edited::Edited;
-use retime_core::analysis::lanes::Times;
-use retime_core::analysis::sources::Sources;
 use retime_core::cost::{Prediction, Provenance};
 use retime_core::intern::printable;
 use retime_core::units::{DurNs, Percent};
 
-use super::comparison;
+use super::{comparison, ribbon};
 
 /// Gaps that a report lists.
 const GAPS: usize = 8;
@@ -140,13 +138,9 @@ fn unhandled(steps: &[StepOutcome]) -> Vec<Block> {
 }
 
 fn path(outcome: &Outcome) -> Block {
-    let edited = Edited::of(&outcome.resolved);
-    let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
-    let times = Times::Simulated { timed, schedule };
-    let path = CriticalPath::of_job(&Sources { graph, works: &edited.works, timed, schedule, times });
-    let mut kinds: Vec<(&str, DurNs)> = path.by_kind().into_iter().collect();
-    kinds.sort_by_key(|&(kind, time)| (std::cmp::Reverse(time), kind));
-    let row = |(kind, time): (&str, DurNs)| vec![kind.to_owned(), time.to_string(), share(time, path.length)];
+    let kinds = ribbon::kinds(outcome);
+    let length: DurNs = kinds.iter().map(|&(_, time)| time).sum();
+    let row = |(kind, time): (&str, DurNs)| vec![explained(kind).to_owned(), time.to_string(), share(time, length)];
     Block::table(&["kind", "time", "share"], kinds.into_iter().map(row).collect())
 }
 
@@ -160,8 +154,9 @@ fn gaps(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Block {
     let row = |gap: &retime_core::analysis::gaps::Gap| {
         let closing: Vec<String> = gap.closed_by.iter().map(|(step, gain)| format!("{step} (−{gain})")).collect();
         let place = format!("rank {} {}", gap.rank.0, lane_label(&graph.lanes[gap.lane.0 as usize]));
+        let cause = gap.cause.describe(graph).replace("autograd::engine::evaluate_function: ", "");
         let closing = if closing.is_empty() { "–".to_owned() } else { closing.join("; ") };
-        vec![gap.duration.to_string(), place, gap.cause.describe(graph), closing]
+        vec![gap.duration.to_string(), place, cause, closing]
     };
     let rows = found.iter().take(GAPS).map(row).collect();
     Block::table(&["length", "where", "cause", "closed by"], rows)

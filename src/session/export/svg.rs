@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::session::{Loaded, Outcome};
+use crate::session::{Loaded, Outcome, name_for_people};
+use retime_core::analysis::critical_path::explained;
 use retime_core::units::DurNs;
 
 use super::html::escaped;
@@ -59,16 +60,16 @@ pub(super) fn svg(loaded: &Loaded, outcome: &Outcome) -> String {
 
 fn write_bar(text: &mut String, bar: &Bar, y: f64, height: f64, opacity: f64) {
     let (x, width) = (LEFT + bar.x.start, (bar.x.end - bar.x.start).max(0.3));
-    let what = if bar.name.is_empty() { bar.kind } else { &bar.name };
+    let what = if bar.name.is_empty() { explained(bar.kind).into() } else { name_for_people(&bar.name) };
     let more = if bar.count > 1 { format!(" and {} more", bar.count - 1) } else { String::new() };
     let _ = writeln!(
         text,
         "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height}\" fill=\"{}\" opacity=\"{opacity}\">\
          <title>{}{more}: {}, {}</title></rect>",
         colour(bar.kind),
-        escaped(what),
+        escaped(&what),
         bar.time,
-        bar.kind
+        escaped(explained(bar.kind))
     );
     let letters = ((width - 4.0) / LETTER) as usize;
     if height > 10.0 && letters > 3 {
@@ -115,33 +116,34 @@ fn tick(span: DurNs) -> DurNs {
     DurNs(factor * power)
 }
 
-/// The kinds shown with their simulated time, the longest first.
-fn legend(picture: &Picture) -> Vec<(&'static str, DurNs)> {
+/// The kinds shown, those first that the simulated rows are longest of.
+fn legend(picture: &Picture) -> Vec<&'static str> {
     let mut times: BTreeMap<&'static str, DurNs> = BTreeMap::new();
     for bar in picture.lanes.iter().flat_map(|lane| &lane.simulated) {
         *times.entry(bar.kind).or_default() += bar.time;
     }
     let mut times: Vec<_> = times.into_iter().collect();
     times.sort_by_key(|&(kind, time)| (std::cmp::Reverse(time), kind));
-    times
+    times.into_iter().map(|(kind, _)| kind).collect()
 }
 
-fn write_legend(text: &mut String, legend: &[(&'static str, DurNs)], top: f64) {
-    for (index, (kind, time)) in legend.iter().enumerate() {
+fn write_legend(text: &mut String, legend: &[&'static str], top: f64) {
+    for (index, kind) in legend.iter().enumerate() {
         let (x, y) = (LEFT + (index % 9) as f64 * 158.0, top + (index / 9) as f64 * 22.0);
         let _ = writeln!(
             text,
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{kind} {time}</text>",
+             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             colour(kind),
             x + 17.0,
-            y + 10.0
+            y + 10.0,
+            escaped(explained(kind))
         );
     }
 }
 
 /// One colour per kind: greys and browns for the host, clear hues for families of kernels.
-fn colour(kind: &str) -> &'static str {
+pub(super) fn colour(kind: &str) -> &'static str {
     match kind {
         "T1" => "#8a94a6",
         "T2" => "#76839a",

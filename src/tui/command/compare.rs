@@ -2,6 +2,7 @@
 
 use super::Pane::{Compare as OnColumns, Everywhere};
 use super::{Argument, Command, CommandResult, Kind};
+use crate::session::sample;
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::load::Open;
@@ -103,13 +104,21 @@ fn ask(app: &mut App, line: &str) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Opens the view; another trace, or a scenario file, comes beside what is there.
+/// Opens the view; another trace, a bundled sample by its name, or a scenario file, comes beside what is there.
 pub fn compare(app: &mut App, path: &str) -> CommandResult {
     let mut effects = show(app, &Compare);
     if path.is_empty() {
         return Ok(effects);
     }
     let work = app.workspace().ok_or(NO_TRACE)?;
+    if let Some(sample) = sample::find(path) {
+        let is_open = |other: &Workspace| other.loaded.traces().any(|trace| sample.has(&trace.path));
+        if !app.workspaces.iter().any(is_open) {
+            effects.push(app.open_beside(Open::Sample(sample))?);
+            app.compared_with = Some(app.shown);
+        }
+        return Ok(effects);
+    }
     let path = super::files::readable(path)?;
     if path.extension().is_some_and(|ending| ending == "toml") {
         app.busy += 1;

@@ -9,7 +9,7 @@ use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, sample,
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::load::Open;
-use crate::tui::message::Message;
+use crate::tui::message::{Message, NO_TRACE};
 use crate::tui::overlay::{Overlay, Picker, Prompt, Purpose};
 use crate::tui::picture;
 use crate::tui::rows::{self, About, RowFormat};
@@ -20,8 +20,6 @@ use crate::tui::views::compare::ColumnKind;
 use crate::tui::views::{self, Timeline};
 use crate::tui::workspace::Workspace;
 use retime_core::scenario::{Fit, SavedScenario};
-
-const NO_TRACE: &str = "no trace is open yet";
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {

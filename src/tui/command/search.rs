@@ -13,7 +13,7 @@ use super::CommandResult;
 use crate::tui::app::{App, Focus};
 use crate::tui::canvas::Canvas;
 use crate::tui::effect::Effect;
-use crate::tui::message::Message;
+use crate::tui::message::{Message, NO_TRACE};
 use crate::tui::overlay::{Overlay, Prompt};
 use crate::tui::table::{HEAD, TableRow, TableState};
 use crate::tui::theme::Role;
@@ -21,7 +21,6 @@ use crate::tui::timeline::{Item, Timeline, find};
 use crate::tui::views::board::WhatIf;
 use crate::tui::workspace::Workspace;
 
-const NO_TRACE: &str = "no trace is open yet";
 /// Views whose rows a selector narrows.
 const NARROWED: [&str; 3] = ["path", "gaps", "operators"];
 const NO_TEXT: &str = "nothing to search for yet: / asks for a name";

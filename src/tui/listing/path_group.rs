@@ -182,7 +182,10 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<PathGrou
         groups.extend(beside(sources).map(|group| (group, Vec::new())));
     }
     let by_change = sources.arrangement.path_by_change;
-    let rank = |group: &PathGroup| if by_change { group.change().abs() } else { group.before.max(group.after).abs() };
+    let rank = |group: &PathGroup| {
+        let (before, after) = (group.before.abs(), group.after.abs());
+        if by_change { (group.change().abs(), after) } else { (after, before) }
+    };
     let order = |a: &PathGroup, b: &PathGroup| rank(b).cmp(&rank(a)).then_with(|| a.label.cmp(&b.label));
     groups.sort_by(|a, b| order(&a.0, &b.0));
     let mut rows = Vec::new();

@@ -524,7 +524,7 @@ mod tests {
     #[test]
     fn the_last_bar_of_the_iteration_ends_at_the_figure_of_the_header() {
         let engine = Engine::builtin().unwrap();
-        for sample in &sample::ALL {
+        for sample in sample::ALL {
             let loaded = sample.load(&engine, &BuildOptions::default()).unwrap();
             for edits in &EDITS {
                 holds(&engine, &loaded, edits);

@@ -159,7 +159,8 @@ fn groups(work: &Workspace) -> Table<'_> {
     let outer = || rows.all.iter().filter(|group| group.depth == 0);
     let before: DurNs = outer().map(|group| group.before).sum();
     let after: DurNs = outer().map(|group| group.after).sum();
-    let longest = outer().map(|group| group.before.max(group.after).0).max().unwrap_or(1).max(1);
+    let now = |group: &PathGroup| if work.is_edited() { group.after } else { group.before };
+    let longest = outer().map(|group| now(group).0).max().unwrap_or(1).max(1);
     let whole = iteration(work);
     Table {
         summary: summary(work, (before, after)),

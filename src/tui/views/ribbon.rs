@@ -144,5 +144,11 @@ fn bracket(before: &Bar, after: &Bar, canvas: &mut Canvas<'_>) {
         canvas.text(from, shorter.y, &line, role);
     } else if room > inside.width() {
         canvas.text(from, shorter.y, &inside, role);
+    } else if room >= text.width() {
+        canvas.text(from, shorter.y, &text, role);
+    } else if room > 0 {
+        // The header has the figure.
+        let line = if room == 1 { "◆".to_owned() } else { format!("◀{}▶", "─".repeat(room - 2)) };
+        canvas.text(from, shorter.y, &line, role);
     }
 }

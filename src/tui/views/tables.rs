@@ -79,7 +79,8 @@ impl View for Tables {
     }
 
     fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
-        let order = named(by, &TableOrder::ALL.map(|order| (order.name(), order)))?;
+        let [number, lookup, size] = TableOrder::ALL.map(|order| (order.name(), order));
+        let order = named(by, &[number, lookup, size, (AS_TRACED, TableOrder::LookUp)])?;
         Ok(work.arrange(|now| Arrangement { table_order: order.unwrap_or(now.table_order.next()), ..now }))
     }
 
@@ -234,7 +235,7 @@ fn rows(work: &Workspace) -> Table<'_> {
             column("table", 5, false, 0),
             column("ranks", cells, false, if cells == 0 { u16::MAX } else { 0 }),
             column("on", 15, false, 0),
-            column("look-up", 10, true, 0),
+            column(if work.is_edited() { AS_TRACED } else { TableOrder::LookUp.name() }, 10, true, 0),
             column("", 18, false, 112),
             column("rows", 9, true, 0),
             column("dim", 5, true, 0),
@@ -267,6 +268,9 @@ fn order(work: &Workspace) -> Vec<usize> {
 pub fn chosen_table(work: &Workspace) -> Option<usize> {
     order(work).get(work.table.cursor).copied().filter(|_| !work.table.is_other)
 }
+
+/// The title of the look-ups once there are edits: what a table takes of its rank's look-ups then is not told apart.
+const AS_TRACED: &str = "as traced";
 
 /// Where a table is to be, and where it is; `None` for one on every rank.
 #[derive(Clone, Copy)]

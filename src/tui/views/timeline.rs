@@ -268,26 +268,38 @@ fn summed(work: &Workspace, [measured, simulated]: &[SideSums; 2]) -> Vec<String
         return Vec::new();
     }
     let total = measured.total();
-    let family = |&(paint, time): &(Paint, DurNs)| {
+    let families = families_of([measured, simulated], work.is_edited());
+    let family = |&(paint, [before, after]): &(Paint, [DurNs; 2])| {
         if work.is_edited() {
-            format!("{} {time} ▶ {}", paint.key(), simulated.of(paint))
+            format!("{} {before} ▶ {after}", paint.key())
         } else {
-            format!("{} {time} {:.0}", paint.key(), Percent::of(time, total))
+            format!("{} {before} {:.0}", paint.key(), Percent::of(before, total))
         }
     };
     let kernel = |sum: &InRange| {
         let times = if sum.count > 1 { format!(" ×{}", sum.count) } else { String::new() };
         format!("{}{times} {}", work.scene().caption(sum.item), sum.time)
     };
-    let more = measured.families.len().saturating_sub(FAMILIES);
-    let mut families: Vec<String> = measured.families.iter().take(FAMILIES).map(family).collect();
+    let more = families.len().saturating_sub(FAMILIES);
+    let mut families: Vec<String> = families.iter().take(FAMILIES).map(family).collect();
     families.extend((more > 0).then(|| format!("{more} more")));
-    let (side, from) = if measured.kernels.is_empty() { ("simulated", simulated) } else { ("measured", measured) };
+    let is_simulated = measured.kernels.is_empty() || work.is_edited() && !simulated.kernels.is_empty();
+    let (side, from) = if is_simulated { ("simulated", simulated) } else { ("measured", measured) };
     let kernels: Vec<String> = from.kernels.iter().take(KERNELS).map(kernel).collect();
     [families.join(" · "), format!("{side}: {}", kernels.join(" · "))]
         .into_iter()
         .filter(|line| !line.is_empty())
         .collect()
+}
+
+/// The families of both sides with what each takes of either, those that take most of the iteration as it is now first.
+fn families_of([measured, simulated]: [&SideSums; 2], is_edited: bool) -> Vec<(Paint, [DurNs; 2])> {
+    let added = simulated.families.iter().filter(|(paint, _)| measured.of(*paint) == DurNs::ZERO);
+    let paints = measured.families.iter().chain(added.filter(|_| is_edited)).map(|&(paint, _)| paint);
+    let mut families: Vec<_> = paints.map(|paint| (paint, [measured.of(paint), simulated.of(paint)])).collect();
+    let now = |[before, after]: [DurNs; 2]| if is_edited { (after, before) } else { (before, after) };
+    families.sort_by_key(|&(paint, times)| (std::cmp::Reverse(now(times)), paint));
+    families
 }
 
 /// What is between the marks, and what the colours mean.

@@ -128,7 +128,7 @@ pub struct Segment {
 }
 
 /// The kinds of host time, and others whose names say little, in words.
-pub fn explained(kind: &'static str) -> &'static str {
+pub fn explained(kind: &str) -> &str {
     match kind {
         "T1" => "between operators (T1)",
         "T2" => "before the first launch (T2)",

@@ -12,6 +12,8 @@
 //! product with a constant matrix from both sides, `4α³` FLOP of which half are multiplications by 0 and ±1; filters are transformed
 //! beforehand. How the paper counts transforms it does not print.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::device::{DeviceKind, DeviceProfile, Precision};
@@ -121,13 +123,26 @@ fn fft(size: &Sizes, tensors: f64) -> AlgorithmCost {
 pub fn algorithm_us(work: &Work, algorithm: ConvAlgorithm, device: &DeviceProfile) -> Option<f64> {
     let cost = algorithm_cost(work, algorithm, device)?;
     let vector = device.peak_rate(vector_precision(work.precision)).0;
-    let products = match algorithm {
-        ConvAlgorithm::Direct | ConvAlgorithm::Fft => vector,
+    let products = product_rate(work, algorithm, device);
+    Some(split_us([(cost.product_flop, products), (cost.transform_flop, vector)], cost.bytes, device))
+}
+
+/// FLOP per second of the products of `algorithm`: matrix products run on the units that a device has for them.
+fn product_rate(work: &Work, algorithm: ConvAlgorithm, device: &DeviceProfile) -> f64 {
+    match algorithm {
+        ConvAlgorithm::Direct | ConvAlgorithm::Fft => device.peak_rate(vector_precision(work.precision)).0,
         ConvAlgorithm::ImplicitGemm | ConvAlgorithm::Im2col | ConvAlgorithm::Winograd => {
             device.product_rate(work.precision).0
         }
-    };
-    Some(split_us([(cost.product_flop, products), (cost.transform_flop, vector)], cost.bytes, device))
+    }
+}
+
+/// Seconds of the arithmetic of the convolution `work` by the algorithm that was chosen for it, at the peak of the units of its
+/// products; `None` where none was chosen.
+pub(super) fn chosen_arithmetic(work: &Work, device: &DeviceProfile) -> Option<f64> {
+    let algorithm = chosen_times(work, device)?.algorithm;
+    let cost = algorithm_cost(work, algorithm, device)?;
+    Some((cost.product_flop + cost.transform_flop) / product_rate(work, algorithm, device).max(1.0))
 }
 
 /// Time in µs of parts of arithmetic, each with its rate in FLOP/s, and of `bytes` of traffic, on the whole of a device.
@@ -204,9 +219,11 @@ pub fn flop_done(work: &Work, device: &DeviceProfile) -> f64 {
 }
 
 /// `work` as if no algorithm had been chosen for it.
-pub(super) fn without_choice(work: &Work) -> Work {
-    let mut work = work.clone();
-    if let Shape::Conv { algorithm, .. } = &mut work.shape {
+pub(super) fn without_choice(work: &Work) -> Cow<'_, Work> {
+    let mut work = Cow::Borrowed(work);
+    if let Shape::Conv { algorithm: Some(_), .. } = work.shape
+        && let Shape::Conv { algorithm, .. } = &mut work.to_mut().shape
+    {
         *algorithm = None;
     }
     work

@@ -83,6 +83,20 @@ fn within_us(traffic: f64, device: &DeviceProfile) -> f64 {
     1e6 * traffic * ((1.0 - hit) / memory_rate(device).max(1.0) + hit / cache)
 }
 
+/// The shortest time in µs of a copy or fill under the theoretical roofs: what the device's cache cannot hold at the memory's
+/// bandwidth, what comes from or goes to a host at the link's. Nothing bounds copies between devices, whose link is not told.
+pub(super) fn least_us(work: &Work, route: Route, device: &DeviceProfile) -> f64 {
+    let over = |bytes: u64, rate: f64| 1e6 * bytes as f64 / rate.max(1.0);
+    match route {
+        Route::HostToDevice | Route::DeviceToHost => over(work.written.0, device.host_link.0),
+        Route::DeviceToDevice => {
+            over(work.written.0.saturating_mul(2).saturating_sub(device.l2.0), device.dram_bandwidth.0)
+        }
+        Route::Fill => over(work.written.0.saturating_sub(device.l2.0), device.dram_bandwidth.0),
+        Route::PeerToPeer => 0.0,
+    }
+}
+
 /// Time of a copy in µs, by `curve` where there is one, and its relative error; `None` for other work.
 pub fn copy_us(work: &Work, device: &DeviceProfile, curve: Option<&CopyCurve>) -> Option<(f64, f64)> {
     let Shape::Copy { route, pinned } = work.shape else { return None };

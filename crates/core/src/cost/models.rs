@@ -13,7 +13,7 @@ use crate::device::{BandwidthCurve, Catalog, CatalogError, DeviceKind, DevicePro
 use crate::units::DurNs;
 
 use super::conv_algorithm::{
-    ALGORITHM_ERROR, AlgorithmTimes, algorithm_us, best_algorithm, chosen_times, used_algorithm,
+    ALGORITHM_ERROR, AlgorithmTimes, algorithm_us, best_algorithm, chosen_times, used_algorithm, without_choice,
 };
 use super::conv_choice::ConvAlgorithm;
 use super::copies::{CopyCurve, CopyKind, copy_us};
@@ -235,7 +235,7 @@ impl CostModels {
         if !device.is_known() {
             return None;
         }
-        let estimate = by_algorithm(self.unscaled(work, device, fitted)?, work, device);
+        let estimate = by_algorithm(self.unscaled(&without_choice(work), device, fitted)?, work, device);
         let estimate = Estimate { duration: estimate.duration.max(roofline::least(work, device)), ..estimate };
         let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
         let Some(scale) = scale else { return Some(estimate) };

@@ -4,6 +4,8 @@ use crate::device::{DeviceKind, DeviceProfile, UNMEASURED_BANDWIDTH};
 
 use crate::units::DurNs;
 
+use super::conv_algorithm::chosen_arithmetic;
+use super::copies::least_us;
 use super::models::Placed;
 use super::work::{Family, Shape, Work};
 
@@ -39,24 +41,28 @@ pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {
     curve.time_us(work.bytes().0 as f64).max(arithmetic)
 }
 
-/// The shortest time of `work` under the theoretical roofs of a GPU: products at the peak of their units, and the traffic that the
-/// L2 cache cannot hold at the memory's bandwidth. Zero where the work does not tell what reaches memory (lookups, copies,
-/// collectives) and on hosts; other arithmetic is counted by convention and bounds nothing.
+/// The shortest time of `work` under the theoretical roofs of a GPU: products and sums of rows at the peak of their units, and the
+/// traffic that the L2 cache cannot hold at the memory's bandwidth, but of lookups, whose work does not tell what reaches memory. Zero
+/// for collectives and, but for copies and lookups, off GPUs; other arithmetic is counted by convention and bounds nothing.
 pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
-    let is_other = matches!(work.shape, Shape::Embedding { .. } | Shape::Copy { .. } | Shape::Collective { .. });
-    if is_other || device.kind != DeviceKind::Gpu {
-        return DurNs::ZERO;
+    match work.shape {
+        Shape::Copy { route, .. } => return DurNs::from_us_f64(least_us(work, route, device)),
+        Shape::Embedding { .. } => return arithmetic(work, device),
+        Shape::Collective { .. } => return DurNs::ZERO,
+        _ if device.kind != DeviceKind::Gpu => return DurNs::ZERO,
+        _ => {}
     }
     let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / device.dram_bandwidth.0.max(1.0);
-    products(work, device).max(DurNs::from_us_f64(1e6 * traffic))
+    arithmetic(work, device).max(DurNs::from_us_f64(1e6 * traffic))
 }
 
-/// The time of the products in `work` at the peak of their units, on any device.
-fn products(work: &Work, device: &DeviceProfile) -> DurNs {
+/// The time of the products in `work`, or of the rows that it adds up, at the peak of their units, on any device.
+fn arithmetic(work: &Work, device: &DeviceProfile) -> DurNs {
     let seconds = match work.family {
-        // Another algorithm of a convolution has products of its own.
-        Family::Conv if matches!(work.shape, Shape::Conv { algorithm: Some(_), .. }) => 0.0,
-        Family::Gemm | Family::Conv | Family::Attention => work.flop.0 / peak_of(work, device).max(1.0),
+        Family::Gemm | Family::Conv | Family::Attention => {
+            chosen_arithmetic(work, device).unwrap_or_else(|| work.flop.0 / peak_of(work, device).max(1.0))
+        }
+        Family::Embedding => work.flop.0 / peak_of(work, device).max(1.0),
         _ => 0.0,
     };
     DurNs::from_us_f64(1e6 * seconds)
@@ -66,7 +72,7 @@ fn products(work: &Work, device: &DeviceProfile) -> DurNs {
 /// before.
 pub(super) fn least_in_model(work: &Work, device: &DeviceProfile) -> DurNs {
     if device.kind != DeviceKind::Gpu {
-        return products(work, device);
+        return arithmetic(work, device);
     }
     let least = least(work, device);
     let &Shape::Gemm { m, n, k, .. } = &work.shape else { return least };
@@ -136,6 +142,8 @@ impl LeastTimes {
 mod tests {
     use super::*;
     use crate::cost::operators::movement_work;
+    use crate::cost::reuse::Reuse;
+    use crate::cost::work::Route;
     use crate::device::Catalog;
     use crate::units::{Bytes, Flop};
 
@@ -146,6 +154,37 @@ mod tests {
         let time = |bytes| roofline_us(&movement_work(Family::Movement, bytes, bytes), v100);
         assert!((time(500_000_000) - (2.0 + 1e9 / 816.953e3)).abs() < 1e-6);
         assert!((time(0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn copies_keep_to_the_memory_and_to_the_link_and_sums_of_rows_to_the_units() {
+        let catalog = Catalog::builtin().unwrap();
+        let blimp = catalog.find("BLIMP").unwrap();
+        let copy = |route| Work {
+            shape: Shape::Copy { route, pinned: Some(true) },
+            ..movement_work(Family::Transfer, 1 << 30, 1 << 30)
+        };
+        let link = f64::from(1 << 30) / blimp.host_link.0;
+        for (route, wanted) in [
+            (Route::DeviceToDevice, 2.0 * link),
+            (Route::Fill, link),
+            (Route::HostToDevice, link),
+            (Route::PeerToPeer, 0.0),
+        ] {
+            assert!((least(&copy(route), blimp).secs() - wanted).abs() < 1e-6, "{route:?}");
+        }
+        let reuse = Reuse::default();
+        let shape = Shape::Embedding {
+            batch: 1 << 10,
+            rows: 1 << 20,
+            tables: 1,
+            pooling: 1e3,
+            dim: 64,
+            backward: false,
+            reuse,
+        };
+        let lookup = Work { shape, flop: Flop(64e6), ..movement_work(Family::Embedding, 1 << 20, 1 << 10) };
+        assert!((least(&lookup, blimp).secs() - 64e6 / 44.8e6).abs() < 1e-3);
     }
 
     #[test]

@@ -118,7 +118,9 @@ impl Catalog {
     pub fn alike(&self, sm_count: u32, memory: Bytes) -> Option<&Arc<DeviceProfile>> {
         let near = |device: &DeviceProfile| (memory.0 as f64 / device.memory.0.max(1) as f64 - 1.0).abs() < REPORTED;
         let is_alike = |device: &&Arc<DeviceProfile>| {
-            device.kind == DeviceKind::Gpu && device.sm_count == sm_count && near(device)
+            // What no driver reports is nobody's.
+            let is_recorded = !device.recorded_as.is_empty();
+            device.kind == DeviceKind::Gpu && is_recorded && device.sm_count == sm_count && near(device)
         };
         let mut alike = self.devices.values().filter(is_alike);
         alike.next().filter(|_| sm_count > 0 && alike.next().is_none())

@@ -83,7 +83,8 @@ fn parent_of<'a>(
     Ok(found)
 }
 
-/// Puts the entry's own keys over what it inherits; names it is recorded under are never inherited.
+/// Puts the entry's own keys over what it inherits; its name and those it is recorded under are never inherited: what is recorded as
+/// its parent is its parent.
 fn overlay(merged: &mut Merged, placed: &Placed) {
     let entry = &placed.entry;
     let sources: BTreeMap<&str, &String> =
@@ -91,7 +92,8 @@ fn overlay(merged: &mut Merged, placed: &Placed) {
     let source = |key: &str, group: &str| {
         [key, group, "default"].iter().find_map(|key| sources.get(key).copied()).unwrap_or(&placed.file).clone()
     };
-    merged.name = entry.name.clone().or_else(|| merged.name.take());
+    let own = merged.name.take().filter(|_| placed.below.is_some());
+    merged.name = entry.name.clone().or(own);
     merged.kind = entry.kind.or(merged.kind);
     if entry.recorded_as.is_some() || placed.below.is_none() {
         merged.recorded_as = entry.recorded_as.iter().flatten().map(|name| name.to_lowercase()).collect();
@@ -153,6 +155,13 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
     let gb_s = |value: f64| BytesPerSec(value * 1e9);
     if !merged.peak_tflops.contains_key(&Precision::Fp32) {
         return Err(missing(id, placed, "peak_tflops.fp32"));
+    }
+    let (theoretical, measured) = (need(Figure::DramGbS)?, figure(Figure::DramMeasuredGbS));
+    if let Some(measured) = measured.filter(|measured| *measured > theoretical) {
+        let expected = format!("no more than its {}, {theoretical}", Figure::DramGbS.key());
+        let (file, line, key) = (placed.file.clone(), placed.line, Figure::DramMeasuredGbS.key().to_owned());
+        let (device, value, expected) = (id.to_owned(), measured.to_string(), expected.into());
+        return Err(CatalogError::BadFigure { file, line, device, key, value, expected });
     }
     Ok(DeviceProfile {
         id: id.to_owned(),

@@ -19,7 +19,7 @@ use super::selector::Selector;
 use super::step::Scenario;
 use super::tables::TablePlacement;
 use super::transform::{Stage, StepReport, kept};
-use crate::memory::JobMemory;
+use crate::memory::{JobMemory, RankMemory};
 use crate::sim::Cycle;
 use crate::units::DurNs;
 
@@ -183,7 +183,7 @@ impl<'b> Prefix<'b> {
     fn apply(&mut self, place: usize, step: &super::Step) {
         let before = self.draft.added().len();
         let earlier = self.changed_selection(step);
-        let is_changed = self.reports.iter().any(|report| report.changed > 0);
+        let is_changed = self.reports.iter().any(|report| report.changed > 0 || report.is_met);
         let untouched = (is_changed || self.unknown_device.is_some()).then(|| self.draft.clone());
         let context = self.draft.context();
         let mut report = step.transform.apply(&mut self.draft, context);
@@ -195,8 +195,13 @@ impl<'b> Prefix<'b> {
             self.reports[place] = StepReport::impossible(why);
             return;
         }
-        if let Some(earlier) = untouched.filter(|_| report.changed == 0 && !report.is_met && !report.is_impossible) {
-            report.take_back(Prices::of(&earlier).differing(&Prices::of(&self.draft)));
+        if report.changed == 0 && !report.is_met && !report.is_impossible {
+            if let Some(earlier) = &untouched {
+                report.take_back(Prices::of(earlier).differing(&Prices::of(&self.draft)));
+            }
+            if report.changed == 0 && held(untouched.as_ref(), &self.draft) != held(Some(&self.draft), &self.draft) {
+                report.changes_memory_alone();
+            }
         }
         report.complete();
         report.effects.extend(earlier);
@@ -346,4 +351,12 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         works,
         cyclic,
     }
+}
+
+/// Bytes of all buffers by rank, as `draft` has them; as traced without one.
+fn held(draft: Option<&Draft<'_>>, of: &Draft<'_>) -> Vec<u64> {
+    let edited = draft.and_then(memory::edited);
+    let memory: &JobMemory = edited.as_ref().unwrap_or_else(|| of.base().memory());
+    let sum = |rank: &RankMemory| rank.buffers.iter().map(|buffer| buffer.bytes.0).fold(0, u64::saturating_add);
+    memory.iter().map(|rank| rank.as_ref().map_or(0, sum)).collect()
 }

@@ -61,7 +61,7 @@ pub struct StepReport {
     pub changed: usize,
     /// What it did, in one line; empty for a step that took no part.
     pub summary: String,
-    /// Whether it asks for what there is, so that changing nothing is what it should do.
+    /// Whether it does what it should without changing a task: it asks for what there is, or changes something else.
     pub is_met: bool,
     /// Whether it cannot be done to this trace at all, which is another thing than finding nothing to do.
     pub is_impossible: bool,
@@ -117,6 +117,13 @@ impl StepReport {
             self.effects.retain(|effect| effect.kind != EffectKind::NoEffect);
             self.effects.insert(0, Effect::note("takes back what steps before it changed"));
         }
+    }
+
+    /// Of a step that changes no task's time or place, and the memory all the same.
+    pub(super) fn changes_memory_alone(&mut self) {
+        self.is_met = true;
+        self.effects.retain(|effect| effect.kind != EffectKind::NoEffect);
+        self.effects.insert(0, Effect::note("no task takes another time for it: it changes the memory alone"));
     }
 
     /// Says so where it changed nothing and does not tell why, unless it asks for what there is.

@@ -46,7 +46,7 @@ pub use args::{
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;
 pub use job::{Job, RankTrace};
-pub use open::{Opened, load_bytes, load_bytes_strictly, open};
+pub use open::{Opened, load_bytes, load_bytes_strictly, open, open_bytes};
 pub use options::{OpenOptions, Progress};
 pub use rank_class::{RankClass, RankClasses, tolerance as folding_tolerance};
 pub use recording::{RankPlace, RecordedDevice, StatedMemory, Trace};

@@ -101,6 +101,15 @@ pub fn load_bytes(bytes: &[u8], name: &str) -> Result<Trace, OpenError> {
     }
 }
 
+/// Opens files from memory, e.g. an embedded sample, each with the name that stands for its path.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_bytes(files: &[(&str, &[u8])]) -> Result<Opened, OpenError> {
+    let read = |&(name, bytes): &(&str, &[u8])| loader::bytes(bytes, Path::new(name), &OpenOptions::default());
+    collect(files.iter().flat_map(read))
+}
+
 /// Reads one unpacked profiler trace with the reference reader: slow, refuses all that is not valid JSON.
 ///
 /// [`load_bytes`] must give an equal trace wherever this gives one; tests and the benchmark compare them.

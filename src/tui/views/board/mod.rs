@@ -110,7 +110,11 @@ impl View for WhatIf {
         if below > 0
             && let Some(row) = board.row(work.table.cursor)
         {
-            rows::changes(&row.trial, &mut canvas.part(0, area.height, width, below));
+            rows::changes(
+                &row.trial,
+                board.stacked.contains(&row.trial.line),
+                &mut canvas.part(0, area.height, width, below),
+            );
         }
     }
 
@@ -159,10 +163,16 @@ impl View for WhatIf {
         None
     }
 
-    /// What is typed is taken back first.
+    /// What is typed is taken back first, then what the chosen edit changes.
     fn stop(&self, work: &mut Workspace) -> Option<Vec<Effect>> {
-        let is_typed = state(work).is_some_and(|board| !board.typed.is_empty());
-        is_typed.then(|| work.type_on_board(String::clear))
+        let board = state(work)?;
+        if !board.typed.is_empty() {
+            return Some(work.type_on_board(String::clear));
+        }
+        board.shows_changes.then(|| {
+            self.tab(work);
+            Vec::new()
+        })
     }
 
     fn leave(&self, app: &mut App) -> Vec<Effect> {

@@ -75,6 +75,11 @@ fn summary(work: &Workspace, board: &BoardState) -> Vec<(String, Role)> {
     if board.among != Among::Batches {
         pieces.push((" · by what is gained at least".to_owned(), Role::Dim));
     }
+    if board.among == Among::Devices
+        && let Some((device, cost)) = (Rows { work, board }).cheapest()
+    {
+        pieces.push((format!(" · cheapest {device}: {cost:.3} a thousand steps"), Role::Strong));
+    }
     if !work.loaded.replay.summary.replay_status.passes() {
         pieces.push((" · the replay does not pass: no difference can be relied on".to_owned(), Role::Bad));
     }
@@ -166,6 +171,18 @@ impl Rows<'_> {
         Some(price * devices * STEPS * trial.steady_ns.0 as f64 / HOUR_NS)
     }
 
+    /// The device on which a thousand iterations cost least, of those that hold them, and what they cost.
+    fn cheapest(&self) -> Option<(String, f64)> {
+        let lines = self.board.lines();
+        let rows = lines.iter().filter_map(|line| match line {
+            BoardLine::Row(at) => Some(&self.board.rows[*at].trial),
+            BoardLine::Heading(_) => None,
+        });
+        let costs = rows.filter(|trial| trial.fits != Some(false)).filter_map(|trial| Some((trial, self.cost(trial)?)));
+        let (trial, cost) = costs.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((self.label(&trial.line), cost))
+    }
+
     /// A device by its name, any other edit by its line.
     fn label(&self, line: &str) -> String {
         let device = line.strip_prefix("swap-gpu ").or(line.strip_prefix("place-on "));
@@ -215,10 +232,15 @@ pub fn remark(trial: &Trial, has_limit: bool) -> String {
     said.join(" · ")
 }
 
-/// The work that an edit changes, the largest change first.
-pub fn changes(trial: &Trial, canvas: &mut Canvas<'_>) {
+/// The work that an edit changes, the largest change first; none of one `is_stacked`, which the others are tried on.
+pub fn changes(trial: &Trial, is_stacked: bool, canvas: &mut Canvas<'_>) {
     canvas.rule(0, &format!("what {} changes", trial.line));
     let (width, height) = (canvas.width(), canvas.height());
+    if trial.changes.is_empty() {
+        let why = if is_stacked { "it is in what the others are tried on: space takes it off" } else { "no work" };
+        canvas.text(1, 1, why, Role::Dim);
+        return;
+    }
     let table = Table {
         summary: Vec::new(),
         columns: vec![

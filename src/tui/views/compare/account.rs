@@ -6,7 +6,7 @@ use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
 use retime_core::units::DurNs;
 
-use super::signed_percent;
+use super::{label, signed_percent};
 
 /// Parts of an error that are listed.
 const PARTS: usize = 6;
@@ -22,7 +22,7 @@ pub fn chosen(work: &Workspace) -> Vec<(String, Role)> {
     if let Some(row) = state.rows().get(work.table.cursor) {
         let cell = |index: usize| row.cells.get(index).copied().flatten().unwrap_or_default();
         let (before, after) = (cell(reference), cell(at));
-        pieces.push((format!("{}  ", row.name), Role::Strong));
+        pieces.push((format!("{}  ", label(row)), Role::Strong));
         let mut add = |label: &str, before: String, after: String| {
             pieces.push((format!("{label} "), Role::Dim));
             let text = if before == after { before } else { format!("{before} → {after}") };

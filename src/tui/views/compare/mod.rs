@@ -16,6 +16,7 @@ use crate::tui::table::{self, Column, Open, Table, TableRow, Value, value};
 use crate::tui::theme::Role;
 use crate::tui::timeline::{short_name, signed};
 use crate::tui::workspace::Workspace;
+use retime_core::analysis::critical_path::explained;
 use retime_core::analysis::profile::{Named, Place};
 use retime_core::graph::operator::without_engine;
 use retime_core::units::{DurNs, Percent};
@@ -396,14 +397,25 @@ fn rows(work: &Workspace, width: u16, height: u16) -> Table<'_> {
     Table { summary: Vec::new(), columns, count: rows.len(), row: Box::new(move |index| row(&plan, rows[index])) }
 }
 
+/// What a row is called: an operator by its short name, a kind of time by where it is spent and in words.
+fn label(row: &ComparisonTableRow) -> String {
+    let (place, kind) = match row.place {
+        None => return short_name(without_engine(&row.name)).to_owned(),
+        Some(Place::Host) => ("host", row.name.as_str()),
+        Some(Place::Device) => ("device", row.name.as_str()),
+        Some(Place::Wait) => ("wait", row.name.trim_start_matches("wait-")),
+    };
+    let kind = match kind {
+        "memcpy" => "copies",
+        "memset" => "fills",
+        other => explained(other),
+    };
+    format!("{place}: {kind}")
+}
+
 fn row(plan: &Plan<'_>, row: &ComparisonTableRow) -> TableRow {
     let (state, reference) = (plan.state, plan.places.first().copied().unwrap_or(0));
-    let name = match row.place {
-        None => short_name(without_engine(&row.name)).to_owned(),
-        Some(Place::Host) => format!("host {}", row.name),
-        Some(Place::Device) => format!("device {}", row.name),
-        Some(Place::Wait) => format!("wait {}", row.name.trim_start_matches("wait-")),
-    };
+    let name = label(row);
     let role = if plan.is_stale { Role::Dim } else { Role::Text };
     let mut values = vec![value(name, role)];
     let own = row.cells.get(reference).copied().flatten();

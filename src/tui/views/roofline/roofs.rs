@@ -36,11 +36,13 @@ pub(super) struct Peak {
     pub precisions: Vec<Precision>,
 }
 
-/// The peaks of `place` that points are computed at, the highest first.
+/// The peaks of `place` that points are computed at, or were before the edits where that was on the same device, the highest first.
 pub(super) fn peaks(scene: &Scene<'_>, place: &Place<'_>) -> Vec<Peak> {
     let uses = |precision| {
         let is_at = |point: &Point| place.device.units_named(point.computed_with) == precision;
-        precision == scene.precision || scene.points.iter().any(|point| point.load.flop > 0.0 && is_at(point))
+        let origins = scene.origins.iter().flatten().copied().filter(|_| scene.old_device.is_none());
+        let mut points = scene.points.iter().chain(origins).filter(|point| point.load.flop > 0.0);
+        precision == scene.precision || points.any(is_at)
     };
     let mut peaks: Vec<Peak> = Vec::new();
     for precision in Precision::ALL.into_iter().filter(|&precision| uses(precision)) {

@@ -108,6 +108,7 @@ fn errors_name_line_and_key() {
         "[X]\ninherits = \"V100\"\nspeed = 3\n",
         "[X]\ninherits = \"V100\"\n[X.figures]\ndram_gb_s = 0\n",
         "[X]\ninherits = \"V100\"\n[X.figures]\ndram_gb_s = nan\n",
+        "[X]\ninherits = \"V100\"\n[X.figures]\ndram_measured_gb_s = 1000\n",
         "[X]\ninherits = \"Y\"\n[Y]\ninherits = \"X\"\n",
         "[X]\ninherits = \"V1OO\"\n",
         "[X]\nkind = \"gpu\"\n[X.peak_tflops]\nfp32 = 1\n",
@@ -122,6 +123,7 @@ fn errors_name_line_and_key() {
         ("mine.toml:3:", "speed"),
         ("mine.toml:4:", "X.dram_gb_s is 0: expected a number from 1e-6 to 1e6"),
         ("mine.toml:4:", "NaN"),
+        ("mine.toml:1:", "X.dram_measured_gb_s is 1000: expected no more than its dram_gb_s, 900"),
         ("mine.toml:4:", "X → Y → X"),
         ("mine.toml:2:", "`V1OO`"),
         ("mine.toml:1:", "X has no sm_count"),
@@ -193,4 +195,22 @@ fn the_readme_s_device_file_can_be_read() {
     let mine = user(text).unwrap().find("H100-overclocked").unwrap().clone();
     let known = builtin().find("H100").unwrap().clone();
     assert!(mine.clock_mhz > known.clock_mhz && mine.lineage == ["H100-SXM"]);
+}
+
+#[test]
+fn what_is_recorded_as_a_device_is_not_one_that_inherits_from_it() {
+    for parent in ["MI300X", "V100", "H100-SXM", "L4"] {
+        let builtin = Catalog::builtin().unwrap();
+        let known = builtin.find(parent).unwrap();
+        let mine =
+            user(&format!("[{parent}-z]\ninherits = \"{parent}\"\n[{parent}-z.figures]\ndram_gb_s = 100\n")).unwrap();
+        for recorded in known.recorded_as.iter().chain([&known.name]) {
+            assert_eq!(mine.recognise(recorded).unwrap().id, builtin.recognise(recorded).unwrap().id, "{recorded}");
+        }
+        let of = |catalog: &Catalog| catalog.alike(known.sm_count, known.memory).map(|device| device.id.clone());
+        assert_eq!(of(&mine), of(&builtin), "{parent}");
+        // An export of a prediction for it names it.
+        let own = mine.find(&format!("{parent}-z")).unwrap();
+        assert_eq!(mine.recognise(&own.name).unwrap().id, own.id);
+    }
 }

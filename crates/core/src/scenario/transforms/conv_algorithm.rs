@@ -14,7 +14,7 @@ use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::DurNs;
+use crate::units::{DurNs, Flop};
 
 use super::argument_changes::ArgumentChanges;
 use super::report::{Kept, LISTED, brief, count, survey};
@@ -174,7 +174,7 @@ impl ConvolutionAlgorithm {
                 StepReport::already("they are computed so already")
             };
         }
-        let arithmetic = |draft: &Draft<'_>| able.iter().filter_map(|it| flop(draft, it)).sum::<f64>() / 1e9;
+        let arithmetic = |draft: &Draft<'_>| able.iter().filter_map(|it| flop(draft, it)).sum::<f64>();
         let state = |draft: &Draft<'_>, it| Some((used(draft, it)?, draft.price_of(it.kernel).duration));
         let before: Vec<_> = able.iter().map(|it| state(draft, it)).collect();
         let counted = arithmetic(draft);
@@ -182,7 +182,9 @@ impl ConvolutionAlgorithm {
         let mut report = survey(draft, able.iter().map(|it| it.kernel), summary(draft, able));
         let after = arithmetic(draft);
         report.say(Effect::note(format!(
-            "arithmetic of these convolutions: {counted:.3} → {after:.3} GFLOP by counting operations"
+            "arithmetic of these convolutions: {} → {} by counting operations",
+            Flop(counted),
+            Flop(after)
         )));
         let mut moves = Moves::default();
         for (it, before) in able.iter().zip(before) {

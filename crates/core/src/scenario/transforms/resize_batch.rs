@@ -10,7 +10,7 @@ use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
 use crate::scenario::context::Context;
 use crate::scenario::draft::Draft;
-use crate::scenario::effect::Effect;
+use crate::scenario::effect::{Effect, EffectKind};
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
@@ -86,8 +86,11 @@ impl Transform for ResizeBatch {
         let summary = format!("batch {old} → {}, {} resized, {moved} copies", self.batch, count(operators, "operator"));
         let mut report = survey(draft, nodes, summary);
         report.is_met = now == self.batch;
-        unknown(draft, &carrying, &mut report);
-        if !report.is_met {
+        if report.is_met {
+            // What would keep its time at another batch size does so at this one.
+            report.effects.retain(|effect| effect.kind != EffectKind::NotModelled);
+        } else {
+            unknown(draft, &carrying, &mut report);
             report.effects.extend(loading(draft));
         }
         report

@@ -15,7 +15,7 @@ use crate::tui::canvas::Canvas;
 use crate::tui::command::files::readable;
 use crate::tui::command::{Argument, Command, CommandResult, Kind};
 use crate::tui::effect::Effect;
-use crate::tui::message::Message;
+use crate::tui::message::{Message, NO_TRACE};
 use crate::tui::overlay::{Overlay, Prompt, Purpose};
 use crate::tui::runner::{Reading, Request};
 use crate::tui::table::{self, Column, Open, Table, TableRow, TableState, value};
@@ -46,8 +46,6 @@ const OPENER: Command = Command {
 /// The view.
 #[derive(Debug)]
 pub struct Systems;
-
-const NO_TRACE: &str = "no trace is open yet";
 
 /// Shows the machines of a question; asks for one where there is none and none was answered before.
 pub(super) fn ask(app: &mut App, text: &str) -> CommandResult {

@@ -197,8 +197,13 @@ impl<'d, 'b> Placement<'d, 'b> {
         let mut all = Vec::new();
         for (operator, nodes) in computing {
             let own = nodes.iter().find_map(|&node| Some((node, self.own_work(node)?)));
-            for piece in pieces(self.draft, operator, group.rank, own) {
+            for mut piece in pieces(self.draft, operator, group.rank, own) {
                 if piece.prediction.provenance == Provenance::Unmodelled {
+                    if self.draft.device(group.rank).is_some_and(|device| device.kind != DeviceKind::Gpu) {
+                        // Another host takes what this one took.
+                        let times = nodes.iter().map(|&node| self.graph.tasks[node].duration);
+                        piece.prediction.duration = times.sum();
+                    }
                     let name = self.graph.names.get(self.graph.operators[operator.0 as usize].name);
                     for &node in &nodes {
                         self.tally.unmodelled.add_as(self.draft, name, (node, self.graph.tasks[node].duration));

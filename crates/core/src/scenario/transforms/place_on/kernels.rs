@@ -3,7 +3,7 @@
 use crate::cost::{Caller, Launch, Prediction, Provenance, Work, planned_kernels, work_of};
 use crate::graph::{NodeId, Operator, OperatorId, Phase, TaskKind};
 use crate::scenario::draft::{Draft, Source};
-use crate::units::Bytes;
+use crate::units::{Bytes, DurNs};
 
 use super::inputs::Input;
 
@@ -92,9 +92,12 @@ fn piece(draft: &Draft<'_>, name: &str, work: Option<Work>, rank: usize) -> Piec
     Piece { name, kind, call, bytes, work, prediction, source, blocks: false }
 }
 
+/// No GPU has a shorter kernel, whatever its figures say.
+const SHORTEST: DurNs = DurNs(1_000);
+
 /// A kernel that nothing is known of takes at least what every kernel takes.
 fn shortest(draft: &Draft<'_>, rank: usize) -> Prediction {
-    let duration = draft.device(rank).map(|device| device.kernel_start).unwrap_or_default();
+    let duration = draft.device(rank).map_or(SHORTEST, |device| device.kernel_start.max(SHORTEST));
     Prediction { duration, provenance: Provenance::Unmodelled, model: "", error: 1.0, extrapolated: true }
 }
 

@@ -165,7 +165,11 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
     if !unmodelled.is_empty() {
         report.say(Effect::note(format!("{share} of the host's computing time is in operators without a model")));
     }
-    unmodelled.list(&mut report, "no model covers it: taken as the shortest kernel there is");
+    let taken = match device.kind {
+        DeviceKind::Gpu => "no model covers it: taken as the shortest kernel there is",
+        _ => "no model covers it: time kept",
+    };
+    unmodelled.list(&mut report, taken);
     let is_collective = |&node: &NodeId| matches!(graph.tasks[node].kind, TaskKind::Collective(_));
     let kept = graph.tasks.node_indices().filter(is_collective).map(|node| (node, graph.tasks[node].duration));
     let kept: Vec<_> = kept.collect();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
+use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id, StatedWork};
 use super::operators::Calls;
 use super::{Shown, Timeline, lane_label};
 use crate::cost::Shape;
@@ -235,6 +235,7 @@ impl<'a> Timeline<'a> {
             device,
             stream,
             bytes: is_copy.then_some(shown.bytes),
+            work: self.stated_work(shown),
             source: Some(format!("{:?}", shown.prediction.source()).to_lowercase()),
             collective: collective.map(|one| self.graph.names.get(one.kind).to_owned()),
             group: collective.map(|one| self.graph.names.get(one.group).to_owned()),
@@ -247,6 +248,17 @@ impl<'a> Timeline<'a> {
             ..Args::default()
         };
         Event::complete(category, shown.name.into(), self.process(lane), start, end, args).on_whole_micros()
+    }
+
+    /// Whether the file states what there is to do: arguments of operators may tell another work once edits have changed what there is,
+    /// or did so before.
+    pub(super) fn states_works(&self) -> bool {
+        self.outcome.scenario.steps.iter().any(|step| step.enabled) || !self.graph.stated.is_empty()
+    }
+
+    /// The work of a kernel, where the file states it.
+    fn stated_work(&self, shown: &Shown<'_>) -> Option<StatedWork> {
+        (shown.kind == TaskKind::Kernel && self.states_works()).then(|| StatedWork::of(shown.work))
     }
 
     /// When the rank of a collective's member is there: its kernel runs from then on, waiting for the others.

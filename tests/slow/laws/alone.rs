@@ -287,7 +287,7 @@ fn reopened(subject: &Subject) -> Vec<Violation> {
         let (own, same) = (work_of_iteration(&outcome), work_of_iteration(&again.replay));
         let is_other = |own: f64, same: f64| (same / own.max(1.0) - 1.0).abs() > ROUND_TRIP && own > 0.0;
         let is_other_work = is_other(own.0, same.0) || is_other(own.1, same.1);
-        let work = is_other_work.then(|| format!("{own:.4e?} FLOP and bytes open as {same:.4e?}"));
+        let work = is_other_work.then(|| format!("{own:.4?} FLOP and bytes open as {same:.4?}"));
         work.or_else(|| other_figures(&outcome, &again)).map(|text| subject.violation(REOPENED, line, text))
     });
     reopened_as(subject, "export", &subject.loaded.replay).into_iter().chain(edited).chain(added).collect()

@@ -242,7 +242,7 @@ impl<'a> Timeline<'a> {
             group_size: collective
                 .filter(|one| one.group_size > 0)
                 .map(|one| self.ranks_of(shown).unwrap_or(one.group_size)),
-            in_elements: collective.map(|one| if self.ranks_of(shown).is_some() { shown.bytes } else { one.bytes.0 }),
+            in_elements: collective.map(|one| self.message(shown, one)),
             element: collective.map(|_| "Byte"),
             sequence_in_group: sequence(shown.kind).filter(|_| collective.is_some()),
             ..Args::default()
@@ -275,6 +275,11 @@ impl<'a> Timeline<'a> {
         }
     }
 
+    /// The bytes of a collective's message after all edits, as recorded where its work is not known.
+    fn message(&self, shown: &Shown<'_>, recorded: &Collective) -> u64 {
+        if self.ranks_of(shown).is_some() { shown.bytes } else { recorded.bytes.0 }
+    }
+
     /// How many ranks take part in a collective after all edits; `None` where its work is not known.
     fn ranks_of(&self, shown: &Shown<'_>) -> Option<u32> {
         match self.outcome.resolved.works.work(shown.node?)?.shape {
@@ -285,7 +290,7 @@ impl<'a> Timeline<'a> {
 
     /// A collective of a host backend: an annotation on the backend's own thread, with its message as the profiler has it.
     fn host_collective(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
-        let bytes = self.collective_of(shown).map(|one| one.bytes.0).filter(|&bytes| bytes > 0);
+        let bytes = self.collective_of(shown).map(|one| self.message(shown, one)).filter(|&bytes| bytes > 0);
         let args = Args {
             input_dims: bytes.map(|bytes| vec![event::Dims::One(vec![bytes])]),
             input_type: bytes.map(|_| vec!["signed char"]),

@@ -72,7 +72,7 @@ impl<'a> Timeline<'a> {
                 node: Some(node),
                 kind: task.kind,
                 name: graph.names.get(task.name),
-                lane: task.lane,
+                lane: resolved.lane(node),
                 operator: task.operator,
                 prediction: resolved.prediction(node),
                 work: resolved.works.work(node),

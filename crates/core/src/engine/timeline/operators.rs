@@ -22,8 +22,8 @@ pub(super) struct Calls {
     of_task: FxHashMap<TaskId, (OperatorId, u32)>,
     /// By operator the outermost one around it.
     outermost: Vec<OperatorId>,
-    /// By number of repeated call and outermost operator the thread it is on.
-    repeated: BTreeMap<(u32, OperatorId), LaneId>,
+    /// By number of call and outermost operator the thread it is on.
+    threads: BTreeMap<(u32, OperatorId), LaneId>,
     /// By launch of a graph the outermost operators of its work of which the host does nothing any more.
     captured: BTreeMap<TaskId, BTreeSet<OperatorId>>,
 }
@@ -46,7 +46,7 @@ impl Calls {
             operators: outermost.len(),
             of_task: FxHashMap::default(),
             outermost,
-            repeated: BTreeMap::new(),
+            threads: BTreeMap::new(),
             captured: BTreeMap::new(),
         };
         for (root, runs) in runs(timeline, &calls.outermost) {
@@ -58,8 +58,8 @@ impl Calls {
                 let number = if is_call { next } else { 0 };
                 next += u32::from(is_call);
                 calls.of_task.extend(run.tasks.into_iter().map(|(task, operator)| (task, (operator, number))));
-                if number > 0 {
-                    calls.repeated.insert((number, root), run.lane);
+                if number > 0 || !run.is_added {
+                    calls.threads.insert((number, root), run.lane);
                 }
             }
         }
@@ -151,12 +151,12 @@ impl<'a> Timeline<'a> {
         let forward: BTreeSet<OperatorId> =
             self.graph.operators.iter().filter_map(|operator| operator.forward).collect();
         let computed = self.computed(calls);
-        let most = calls.repeated.keys().map(|&(number, _)| number).max().unwrap_or(0);
+        let most = calls.threads.keys().map(|&(number, _)| number).max().unwrap_or(0);
         for number in 0..=most {
             for (index, span) in self.operator_spans(calls, number).into_iter().enumerate() {
                 let id = OperatorId(index as u32);
-                let repeated = calls.repeated.get(&(number, calls.outermost[index])).copied();
-                let lane = repeated.filter(|_| number > 0).unwrap_or(self.graph.operators[index].lane);
+                let thread = calls.threads.get(&(number, calls.outermost[index])).copied();
+                let lane = thread.unwrap_or(self.graph.operators[index].lane);
                 if let Some(span) = span.filter(|_| is_shown(lane)) {
                     let work = computed.as_ref().map(|works| StatedWork::of(works.get(&(id, number)).copied()));
                     self.operator(calls, (id, number), (lane, span), (forward.contains(&id), work), events);

@@ -52,6 +52,7 @@ impl ByHand {
             batch_size: None,
             batches: 1,
             diagnostics: Diagnostics::default(),
+            stated: Vec::new(),
             stands_beside: Vec::new(),
         })
     }

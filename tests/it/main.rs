@@ -48,6 +48,7 @@ mod screen_text;
 mod screens;
 mod sharding;
 mod simulator;
+mod stated_work;
 mod terminal;
 mod tidy;
 mod tidy_circles;

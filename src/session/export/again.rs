@@ -36,7 +36,8 @@ impl Figures {
 }
 
 /// In which figures the iteration is another one in the `files` that were written of `outcome`, in words; `None` where it is the
-/// same, and of formats that nothing opens. Work that an edit gave a kernel beyond its operator's has no place in a trace.
+/// same, and of formats that nothing opens. The file states what there is to do; what waits for what is inferred anew, and with it the
+/// time and which work at the ends of the iteration belongs to it.
 pub fn opened_again(engine: &Engine, files: &[PathBuf], outcome: &Outcome, format: ExportFormat) -> Option<String> {
     let others = if format == ExportFormat::Chrome { others(engine, files, outcome) } else { Vec::new() };
     (!others.is_empty()).then(|| format!("opened again it has {}", others.join(", ")))

@@ -12,6 +12,7 @@ pub mod invariants;
 pub mod iteration;
 pub mod operand;
 pub mod operator;
+mod stated;
 pub mod task;
 pub mod timed;
 
@@ -34,6 +35,7 @@ pub use iteration::IterationChoice;
 pub use operand::{DType, Operand, Operands, OperandsId};
 pub use operator::{Operator, OperatorId, Phase};
 pub(crate) use operator::{lookup_range, lookup_total_at};
+pub use stated::StatedWork;
 pub use task::{Collective, CollectiveId, HostPart, Lane, LaneId, LaneKind, Rank, Task, TaskKind};
 pub use timed::{TaskId, TimedGraph};
 
@@ -73,6 +75,9 @@ pub struct ExecutionGraph {
     pub batches: u32,
     /// What was odd, and what was assumed.
     pub diagnostics: Diagnostics,
+    /// What the traces state of kernels and host computations, in order; `None` where they state that their work is not known. Empty but for traces of edited
+    /// iterations that were exported.
+    pub stated: Vec<(NodeId, Option<StatedWork>)>,
     /// For each of the last tasks, which an edit added, the traced one that it stands beside.
     pub stands_beside: Vec<NodeId>,
 }

@@ -25,6 +25,7 @@ pub mod resolve;
 pub mod roles;
 pub mod selector;
 mod sparse;
+mod stated;
 pub mod step;
 pub mod tables;
 pub mod text;

@@ -10,6 +10,7 @@ use crate::device::Precision;
 use crate::graph::{ExecutionGraph, NodeId, Operands, OperatorId, Phase, Task, TaskKind};
 
 use super::sparse;
+use super::stated::StatedWorks;
 use crate::units::DurNs;
 
 /// The class of tasks that have no work of their own (host time, joints).
@@ -99,6 +100,8 @@ pub(super) struct Sharing {
     /// What updates of rows of a table do, whose operators' arguments show the whole table; by task the position in `updated`.
     updates: FxHashMap<NodeId, u32>,
     updated: Vec<Work>,
+    /// What the file states of tasks beside what their operators' arguments tell.
+    stated: StatedWorks,
 }
 
 impl Sharing {
@@ -117,7 +120,7 @@ impl Sharing {
             }
             updates.insert(node, updated.len() as u32 - 1);
         }
-        Self {
+        let mut sharing = Self {
             by_forward: names_by_forward(graph),
             auxiliary,
             parts,
@@ -126,7 +129,12 @@ impl Sharing {
             told: Vec::new(),
             updates,
             updated,
+            stated: StatedWorks::default(),
+        };
+        if !graph.stated.is_empty() {
+            sharing.stated = StatedWorks::of(graph, &sharing);
         }
+        sharing
     }
 
     /// The tasks that update a table sparsely, in order.
@@ -183,7 +191,9 @@ const DEPTH: usize = 6;
 const PARTS: usize = 6 + 2 * DEPTH;
 /// Place of what is told of a lookup's rows.
 const TOLD: usize = PARTS + 1;
-const KEY: usize = TOLD + 1;
+/// Place of what the file states of a task.
+const STATED: usize = TOLD + 1;
+const KEY: usize = STATED + 1;
 /// Stands for sparse updates where keys tell kinds of tasks.
 const UPDATE: u32 = 6;
 
@@ -258,8 +268,8 @@ impl<'a> Classifier<'a> {
     }
 
     /// The class of a task.
-    pub(super) fn class(&mut self, node: NodeId) -> u32 {
-        let node = self.sharing.shown_by(node);
+    pub(super) fn class(&mut self, own: NodeId) -> u32 {
+        let node = self.sharing.shown_by(own);
         let task = &self.graph.tasks[node];
         if !has_work(task) {
             return NO_CLASS;
@@ -272,11 +282,12 @@ impl<'a> Classifier<'a> {
         key[0] |= u32::from(is_auxiliary) << 16;
         key[PARTS] = part.key();
         key[TOLD] = self.sharing.reuse_row(node);
+        key[STATED] = self.sharing.stated.row(own);
         if let Some(&class) = self.known.get(&key) {
             return class;
         }
         let class = self.first + self.seen.len() as u32;
-        self.seen.push(node);
+        self.seen.push(own);
         self.known.insert(key, class);
         class
     }
@@ -286,15 +297,18 @@ impl<'a> Classifier<'a> {
         self.seen.par_iter().map(|&node| self.work_out(node)).collect()
     }
 
-    fn work_out(&self, node: NodeId) -> Class {
+    fn work_out(&self, own: NodeId) -> Class {
+        let node = self.sharing.shown_by(own);
         let (task, (is_auxiliary, part)) = (&self.graph.tasks[node], self.sharing.of(node));
         let of_operator =
             || work_of_task(self.graph, task, part, |operator| self.overrides.operands(self.graph, operator));
         let told = |whole| self.sharing.told(self.sharing.reuse_row(node), whole);
         let whole = || self.sharing.update(node).cloned().or_else(of_operator);
-        let work = if is_auxiliary { None } else { whole().map(told).map(|work| self.on_units(work)) };
+        let by_arguments = if is_auxiliary { None } else { whole().map(told) };
+        let work = self.sharing.stated.work(self.sharing.stated.row(own), by_arguments);
+        let work = work.map(|work| self.on_units(work));
         let family = work.as_ref().map_or_else(|| family_of_task(self.graph, task), |work| work.family);
-        let is_refuted = self.traced.is_some_and(|traced| traced.class(node).is_some_and(|class| class.is_refuted));
+        let is_refuted = self.traced.is_some_and(|traced| traced.class(own).is_some_and(|class| class.is_refuted));
         let work = work.filter(|work| work.is_possible() && !is_refuted);
         Class { family, work: work.map(Arc::new), is_refuted }
     }
@@ -427,13 +441,32 @@ fn typical(graph: &ExecutionGraph, of_node: &[u32], classes: usize) -> Vec<DurNs
     sums.into_iter().map(|(sum, n)| DurNs(sum / n.max(1))).collect()
 }
 
-impl WorkClasses {
-    pub(super) fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
+/// The tasks of a graph as traced, sorted into classes.
+pub(super) struct Classified {
+    classes: Vec<Class>,
+    of_node: Vec<u32>,
+}
+
+impl Classified {
+    pub(super) fn of(graph: &ExecutionGraph, sharing: &Sharing) -> Self {
         let overrides = Overrides::default();
-        let mut classifier = Classifier::new(graph, &overrides, &sharing, 0);
-        let of_node: Vec<u32> = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
+        let mut classifier = Classifier::new(graph, &overrides, sharing, 0);
+        let of_node = graph.tasks.node_indices().map(|node| classifier.class(node)).collect();
         let classes = classifier.classes();
         debug_assert!((classes.len() as u64) < u64::from(NO_CLASS));
+        Self { classes, of_node }
+    }
+
+    /// The number of a task's class, and the class.
+    pub(super) fn class(&self, node: NodeId) -> (u32, Option<&Class>) {
+        let class = self.of_node.get(node.index()).copied().unwrap_or(NO_CLASS);
+        (class, self.classes.get(class as usize))
+    }
+}
+
+impl WorkClasses {
+    pub(super) fn of_graph(graph: &ExecutionGraph, sharing: Sharing) -> Self {
+        let Classified { classes, of_node } = Classified::of(graph, &sharing);
         let typical = typical(graph, &of_node, classes.len());
         let mut works = Self { classes, of_node, typical, sharing };
         works.refute(graph, &[]);

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::EventId;
 use crate::intern::NameId;
-use crate::units::{Bytes, TimeNs};
+use crate::units::{Bytes, Flop, TimeNs};
 
 /// Values for some events, ordered by event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,6 +231,21 @@ pub struct KernelArgs {
 pub struct CopyArgs {
     /// Bytes moved or set.
     pub bytes: Bytes,
+}
+
+/// What an exported trace states that a kernel has to do, or an operator on the host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkArgs {
+    /// Its family, as selectors call it.
+    pub family: NameId,
+    /// How it computes, as device files call it.
+    pub precision: NameId,
+    /// Arithmetic; finite, not negative.
+    pub flop: Flop,
+    /// Bytes read.
+    pub read: Bytes,
+    /// Bytes written.
+    pub written: Bytes,
 }
 
 /// What a collective recorded about itself.

@@ -10,7 +10,7 @@ use super::order::{self, DAY};
 use super::track::TrackTable;
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OpenError, OperatorArgs, RankPlace,
-    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, Trace,
+    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, Trace, WorkArgs,
 };
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameId, NameTable};
@@ -26,6 +26,7 @@ pub(super) struct TraceBuilder {
     pub(super) operators: SideTable<OperatorArgs>,
     pub(super) host_operators: Vec<EventId>,
     pub(super) kernels: SharedTable<KernelArgs>,
+    pub(super) works: SideTable<Option<WorkArgs>>,
     pub(super) copies: SideTable<CopyArgs>,
     pub(super) launched: SideTable<NameId>,
     pub(super) collectives: SideTable<CollectiveArgs>,
@@ -101,6 +102,7 @@ impl TraceBuilder {
             operators: self.operators,
             host_operators: self.host_operators,
             kernels: self.kernels,
+            works: self.works,
             copies: self.copies,
             launched: self.launched,
             collectives: self.collectives,

@@ -41,7 +41,7 @@ pub(crate) const MODULE_CALL: &str = "nn.Module: ";
 
 pub use args::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SideTable, SyncArgs, TensorArgs,
-    TensorArgsId,
+    TensorArgsId, WorkArgs,
 };
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;

@@ -24,10 +24,11 @@ fn sort(trace: &mut Trace) {
     for (new, old) in order.iter().enumerate() {
         new_of_old[*old as usize] = new as u32;
     }
-    let Trace { operators, kernels, copies, launched, collectives, syncs, memory, .. } = trace;
+    let Trace { operators, kernels, works, copies, launched, collectives, syncs, memory, .. } = trace;
     rayon::scope(|scope| {
         scope.spawn(|_| operators.renumber(&new_of_old));
         scope.spawn(|_| kernels.renumber(&new_of_old));
+        scope.spawn(|_| works.renumber(&new_of_old));
         scope.spawn(|_| copies.renumber(&new_of_old));
         scope.spawn(|_| launched.renumber(&new_of_old));
         scope.spawn(|_| collectives.renumber(&new_of_old));
@@ -59,6 +60,7 @@ fn leave_out_strays(trace: &mut Trace) {
     trace.events.keep(near.clone());
     trace.operators.keep(&near);
     trace.kernels.keep(&near);
+    trace.works.keep(&near);
     trace.copies.keep(&near);
     trace.launched.keep(&near);
     trace.collectives.keep(&near);
@@ -73,6 +75,7 @@ fn give_back_room(trace: &mut Trace) {
     trace.tensor_args.shrink_to_fit();
     trace.operators.shrink_to_fit();
     trace.kernels.shrink_to_fit();
+    trace.works.shrink_to_fit();
     trace.copies.shrink_to_fit();
     trace.launched.shrink_to_fit();
     trace.collectives.shrink_to_fit();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OperatorArgs, SharedTable, SideTable,
-    SyncArgs, TensorArgs, Track,
+    SyncArgs, TensorArgs, Track, WorkArgs,
 };
 use crate::diagnostic::Diagnostics;
 use crate::intern::{NameId, NameTable, printable};
@@ -34,6 +34,8 @@ pub struct Trace {
     pub host_operators: Vec<EventId>,
     /// Launch configuration of kernels.
     pub kernels: SharedTable<KernelArgs>,
+    /// What an export states of kernels and of operators on the host; `None` where it states that their work is not known.
+    pub works: SideTable<Option<WorkArgs>>,
     /// Sizes of copies and memsets.
     pub copies: SideTable<CopyArgs>,
     /// Kernels that launches name themselves, which those do that only made a node of a graph.

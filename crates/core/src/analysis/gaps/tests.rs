@@ -33,6 +33,7 @@ fn every_candidate_is_a_step_that_can_be_pasted() {
         batch_size: None,
         batches: 1,
         diagnostics: crate::diagnostic::Diagnostics::default(),
+        stated: Vec::new(),
         stands_beside: Vec::new(),
     };
     let name = graph.names.intern("void at::native::reduce_kernel<512, 1, (anonymous)>(int, float & x)");

@@ -163,6 +163,7 @@ mod tests {
             batches: 1,
             constants: Vec::new(),
             diagnostics: Diagnostics::default(),
+            stated: Vec::new(),
             stands_beside: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id};
+use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id, StatedWork};
 use super::operators::Calls;
 use super::{Shown, Timeline, lane_label};
 use crate::cost::Shape;
@@ -235,18 +235,30 @@ impl<'a> Timeline<'a> {
             device,
             stream,
             bytes: is_copy.then_some(shown.bytes),
+            work: self.stated_work(shown),
             source: Some(format!("{:?}", shown.prediction.source()).to_lowercase()),
             collective: collective.map(|one| self.graph.names.get(one.kind).to_owned()),
             group: collective.map(|one| self.graph.names.get(one.group).to_owned()),
             group_size: collective
                 .filter(|one| one.group_size > 0)
                 .map(|one| self.ranks_of(shown).unwrap_or(one.group_size)),
-            in_elements: collective.map(|one| if self.ranks_of(shown).is_some() { shown.bytes } else { one.bytes.0 }),
+            in_elements: collective.map(|one| self.message(shown, one)),
             element: collective.map(|_| "Byte"),
             sequence_in_group: sequence(shown.kind).filter(|_| collective.is_some()),
             ..Args::default()
         };
         Event::complete(category, shown.name.into(), self.process(lane), start, end, args).on_whole_micros()
+    }
+
+    /// Whether the file states what there is to do: arguments of operators may tell another work once edits have changed what there is,
+    /// or did so before.
+    pub(super) fn states_works(&self) -> bool {
+        self.outcome.scenario.steps.iter().any(|step| step.enabled) || !self.graph.stated.is_empty()
+    }
+
+    /// The work of a kernel, where the file states it.
+    fn stated_work(&self, shown: &Shown<'_>) -> Option<StatedWork> {
+        (shown.kind == TaskKind::Kernel && self.states_works()).then(|| StatedWork::of(shown.work))
     }
 
     /// When the rank of a collective's member is there: its kernel runs from then on, waiting for the others.
@@ -263,6 +275,11 @@ impl<'a> Timeline<'a> {
         }
     }
 
+    /// The bytes of a collective's message after all edits, as recorded where its work is not known.
+    fn message(&self, shown: &Shown<'_>, recorded: &Collective) -> u64 {
+        if self.ranks_of(shown).is_some() { shown.bytes } else { recorded.bytes.0 }
+    }
+
     /// How many ranks take part in a collective after all edits; `None` where its work is not known.
     fn ranks_of(&self, shown: &Shown<'_>) -> Option<u32> {
         match self.outcome.resolved.works.work(shown.node?)?.shape {
@@ -273,7 +290,7 @@ impl<'a> Timeline<'a> {
 
     /// A collective of a host backend: an annotation on the backend's own thread, with its message as the profiler has it.
     fn host_collective(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
-        let bytes = self.collective_of(shown).map(|one| one.bytes.0).filter(|&bytes| bytes > 0);
+        let bytes = self.collective_of(shown).map(|one| self.message(shown, one)).filter(|&bytes| bytes > 0);
         let args = Args {
             input_dims: bytes.map(|bytes| vec![event::Dims::One(vec![bytes])]),
             input_type: bytes.map(|_| vec!["signed char"]),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
 
+use crate::cost::Work;
 use crate::device::DeviceProfile;
 use crate::graph::{DType, Operand};
 use crate::trace::StatedMemory;
@@ -193,11 +194,42 @@ pub struct Args {
     pub total_reserved: Option<u64>,
     #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
     pub holds: Option<&'static str>,
+    #[serde(rename = "retime work", skip_serializing_if = "Option::is_none")]
+    pub work: Option<StatedWork>,
     /// Where the event itself is written elsewhere.
     #[serde(rename = "retime start", serialize_with = "optional_micros", skip_serializing_if = "Option::is_none")]
     pub start: Option<TimeNs>,
     #[serde(rename = "Source", skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+}
+
+/// What a kernel or an operator on the host has to do in an edited iteration, but for the sizes that its operator's arguments tell.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum StatedWork {
+    Known {
+        family: &'static str,
+        precision: &'static str,
+        flop: f64,
+        #[serde(rename = "read bytes")]
+        read: u64,
+        #[serde(rename = "written bytes")]
+        written: u64,
+    },
+    Unknown(&'static str),
+}
+
+impl StatedWork {
+    pub fn of(work: Option<&Work>) -> Self {
+        let known = |work: &Work| Self::Known {
+            family: work.family.name(),
+            precision: work.precision.key(),
+            flop: work.flop.0,
+            read: work.read.0,
+            written: work.written.0,
+        };
+        work.map_or(Self::Unknown("unknown"), known)
+    }
 }
 
 /// Dimensions of an argument: of a tensor, or of each tensor of a list.

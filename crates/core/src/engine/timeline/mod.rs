@@ -8,7 +8,7 @@ mod operators;
 
 use serde::Serialize;
 
-use crate::cost::Prediction;
+use crate::cost::{Prediction, Work};
 use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind};
 use crate::units::TimeNs;
 
@@ -48,6 +48,7 @@ struct Shown<'a> {
     lane: LaneId,
     operator: Option<OperatorId>,
     prediction: Prediction,
+    work: Option<&'a Work>,
     bytes: u64,
 }
 
@@ -71,9 +72,10 @@ impl<'a> Timeline<'a> {
                 node: Some(node),
                 kind: task.kind,
                 name: graph.names.get(task.name),
-                lane: task.lane,
+                lane: resolved.lane(node),
                 operator: task.operator,
                 prediction: resolved.prediction(node),
+                work: resolved.works.work(node),
                 bytes: resolved.works.carried(graph, node).0,
             }
         });
@@ -85,6 +87,7 @@ impl<'a> Timeline<'a> {
             lane: added.lane,
             operator: added.operator,
             prediction: added.prediction,
+            work: added.work.as_deref(),
             bytes: added.work.as_ref().map_or(0, |work| work.written.0),
         });
         let mut shown: Vec<Shown<'a>> = traced.chain(added).collect();

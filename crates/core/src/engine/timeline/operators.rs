@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::event::{self, Args, Event};
+use super::event::{self, Args, Event, StatedWork};
 use super::{Shown, Timeline};
+use crate::cost::Work;
 use crate::graph::{LaneId, LaneKind, Operand, Operator, OperatorId, Phase, TaskId, TaskKind};
 use crate::trace::MODULE_CALL;
 use crate::units::{DurNs, TimeNs};
@@ -21,8 +22,8 @@ pub(super) struct Calls {
     of_task: FxHashMap<TaskId, (OperatorId, u32)>,
     /// By operator the outermost one around it.
     outermost: Vec<OperatorId>,
-    /// By number of repeated call and outermost operator the thread it is on.
-    repeated: BTreeMap<(u32, OperatorId), LaneId>,
+    /// By number of call and outermost operator the thread it is on.
+    threads: BTreeMap<(u32, OperatorId), LaneId>,
     /// By launch of a graph the outermost operators of its work of which the host does nothing any more.
     captured: BTreeMap<TaskId, BTreeSet<OperatorId>>,
 }
@@ -45,7 +46,7 @@ impl Calls {
             operators: outermost.len(),
             of_task: FxHashMap::default(),
             outermost,
-            repeated: BTreeMap::new(),
+            threads: BTreeMap::new(),
             captured: BTreeMap::new(),
         };
         for (root, runs) in runs(timeline, &calls.outermost) {
@@ -57,8 +58,8 @@ impl Calls {
                 let number = if is_call { next } else { 0 };
                 next += u32::from(is_call);
                 calls.of_task.extend(run.tasks.into_iter().map(|(task, operator)| (task, (operator, number))));
-                if number > 0 {
-                    calls.repeated.insert((number, root), run.lane);
+                if number > 0 || !run.is_added {
+                    calls.threads.insert((number, root), run.lane);
                 }
             }
         }
@@ -149,17 +150,37 @@ impl<'a> Timeline<'a> {
         // A forward operator and what goes back through it share a number.
         let forward: BTreeSet<OperatorId> =
             self.graph.operators.iter().filter_map(|operator| operator.forward).collect();
-        let most = calls.repeated.keys().map(|&(number, _)| number).max().unwrap_or(0);
+        let computed = self.computed(calls);
+        let most = calls.threads.keys().map(|&(number, _)| number).max().unwrap_or(0);
         for number in 0..=most {
             for (index, span) in self.operator_spans(calls, number).into_iter().enumerate() {
                 let id = OperatorId(index as u32);
-                let repeated = calls.repeated.get(&(number, calls.outermost[index])).copied();
-                let lane = repeated.filter(|_| number > 0).unwrap_or(self.graph.operators[index].lane);
+                let thread = calls.threads.get(&(number, calls.outermost[index])).copied();
+                let lane = thread.unwrap_or(self.graph.operators[index].lane);
                 if let Some(span) = span.filter(|_| is_shown(lane)) {
-                    self.operator(calls, (id, number), (lane, span), forward.contains(&id), events);
+                    let work = computed.as_ref().map(|works| StatedWork::of(works.get(&(id, number)).copied()));
+                    self.operator(calls, (id, number), (lane, span), (forward.contains(&id), work), events);
                 }
             }
         }
+    }
+
+    /// By call what an operator computes on the host, where the file states it. Of several computations of one call the one that moves
+    /// the most counts: the others prepare it.
+    fn computed(&self, calls: &Calls) -> Option<FxHashMap<(OperatorId, u32), &'a Work>> {
+        let is_computed = self.graph.tasks.node_weights().any(|task| task.kind == TaskKind::Compute);
+        if !is_computed || !self.states_works() {
+            return None;
+        }
+        let mut works: FxHashMap<(OperatorId, u32), &'a Work> = FxHashMap::default();
+        for shown in self.shown.iter().filter(|shown| shown.kind == TaskKind::Compute) {
+            let Some((&call, work)) = calls.of_task.get(&shown.task).zip(shown.work) else { continue };
+            let known = works.entry(call).or_insert(work);
+            if work.bytes() > known.bytes() {
+                *known = work;
+            }
+        }
+        Some(works)
     }
 
     fn operator(
@@ -167,7 +188,7 @@ impl<'a> Timeline<'a> {
         calls: &Calls,
         (id, number): (OperatorId, u32),
         (lane, (from, to)): (LaneId, (TimeNs, TimeNs)),
-        has_backward: bool,
+        (has_backward, work): (bool, Option<StatedWork>),
         events: &mut Vec<Event<'a>>,
     ) {
         let Some(lane) = self.lane(lane) else { return };
@@ -181,6 +202,7 @@ impl<'a> Timeline<'a> {
             input_dims: operands.map(|inputs| inputs.iter().map(event::dims).collect()),
             input_type: operands.map(|inputs| inputs.iter().map(event::type_name).collect()),
             concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),
+            work,
             ..Args::default()
         };
         let module = self.graph.names.get(operator.module);

@@ -15,6 +15,7 @@ use super::draft::Ordered;
 use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
 use super::lookups;
+use super::stated;
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
 pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
@@ -42,17 +43,19 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     lookups::complete(&mut operators, &names);
     convolutions::complete(&mut operators, &names);
     let contradicted = draft.drop_contradicted();
+    let mut ordered = draft.order();
+    let stated = stated::works(ranks, &ordered, (&lanes, &operators.list), &mut names);
     // A finished graph grows no more.
     names.shrink_to_fit();
     operators.list.shrink_to_fit();
     operators.operands.shrink_to_fit();
-    let mut ordered = draft.order();
     let parts = parts(ranks, (&zeros, &clocks), &outputs, &ordered);
     let timed = std::mem::take(&mut ordered.timed);
     let graph = ExecutionGraph {
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
         late_starts: late_starts(&outputs, &ordered),
         diagnostics: diagnostics(ranks, (&zeros, &outputs), (hidden, contradicted), &drafted, (&ordered, &parts)),
+        stated,
         stands_beside: Vec::new(),
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,

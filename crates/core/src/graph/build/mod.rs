@@ -34,6 +34,7 @@ mod operators;
 mod order;
 mod queue;
 mod room;
+mod stated;
 mod sync;
 #[cfg(test)]
 mod tests;

@@ -49,6 +49,7 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
         batch_size: None,
         batches: 1,
         diagnostics: Diagnostics::default(),
+        stated: Vec::new(),
         stands_beside: Vec::new(),
     }
 }

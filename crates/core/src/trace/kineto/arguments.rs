@@ -3,14 +3,17 @@
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
+use serde::Deserialize;
 
 use super::raw::{Key, RawEvent, Text};
 use super::{frame, number};
 use crate::intern::{NameId, NameTable};
 use crate::trace::args::TensorLists;
 use crate::trace::json::on_one_line;
-use crate::trace::{CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs};
-use crate::units::{Bytes, TimeNs};
+use crate::trace::{
+    CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs, WorkArgs,
+};
+use crate::units::{Bytes, Flop, TimeNs};
 
 /// Ids of up to 64 bits in 32: small ones stay, wide ones are numbered downwards from the top.
 #[derive(Debug, Default)]
@@ -81,6 +84,48 @@ pub(super) fn kernel(event: &RawEvent<'_>) -> Option<KernelArgs> {
         occupancy: wide(event[Key::Occupancy]).and_then(|percent| u8::try_from(percent).ok()),
     };
     (found != KernelArgs::default()).then_some(found)
+}
+
+/// What an export states that an event has to do: an object, or a text that says that it is not known.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Stated<'a> {
+    Unknown(Unknown),
+    Known {
+        #[serde(borrow)]
+        family: Cow<'a, str>,
+        #[serde(borrow)]
+        precision: Cow<'a, str>,
+        flop: f64,
+        #[serde(rename = "read bytes")]
+        read: u64,
+        #[serde(rename = "written bytes")]
+        written: u64,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unknown {
+    Unknown,
+}
+
+/// The work that an export states, `Some(None)` where it states that it is not known; `None` where what stands there is no
+/// work.
+pub(super) fn work(text: Text<'_>, names: &mut NameTable) -> Option<Option<WorkArgs>> {
+    let (family, precision, flop, read, written) = match serde_json::from_slice(text.0).ok()? {
+        Stated::Unknown(Unknown::Unknown) => return Some(None),
+        Stated::Known { family, precision, flop, read, written } => (family, precision, flop, read, written),
+    };
+    let is_size = |bytes: u64| bytes <= Bytes::MOST.0;
+    let found = WorkArgs {
+        family: names.intern(&family),
+        precision: names.intern(&precision),
+        flop: Flop(flop),
+        read: Bytes(read),
+        written: Bytes(written),
+    };
+    ((0.0..f64::INFINITY).contains(&flop) && is_size(read) && is_size(written)).then_some(Some(found))
 }
 
 /// A copy's size, when recorded.
@@ -251,5 +296,27 @@ mod tests {
         assert_eq!(found.occupancy, Some(13));
         assert_eq!(copy(&args(r#"{"bytes": 2048}"#)).unwrap().bytes, Bytes(2048));
         assert_eq!((kernel(&args("{}")), copy(&args("{}"))), (None, None));
+    }
+
+    #[test]
+    fn the_stated_work_of_a_kernel_is_finite_and_no_larger_than_a_memory() {
+        let mut names = NameTable::new();
+        let mut stated = |text: &str| work(Text(text.as_bytes()), &mut names);
+        let known = |flop: &str, read: &str| {
+            format!(
+                r#"{{"family": "gemm", "precision": "fp32", "flop": {flop}, "read bytes": {read}, "written bytes": 5}}"#
+            )
+        };
+        let found = stated(&known("1.5e9", "7")).flatten().unwrap();
+        assert_eq!((found.flop, found.read, found.written), (Flop(1.5e9), Bytes(7), Bytes(5)));
+        assert_eq!(stated(r#""unknown""#), Some(None));
+        for (flop, read) in
+            [("-1", "7"), ("1e999", "7"), ("NaN", "7"), ("1", "-7"), ("1", "1e300"), ("1", "99999999999999999")]
+        {
+            assert_eq!(stated(&known(flop, read)), None, "{flop} {read}");
+        }
+        for text in ["{}", "[]", "1", r#""other""#, r#"{"family": "gemm"}"#] {
+            assert_eq!(stated(text), None, "{text}");
+        }
     }
 }

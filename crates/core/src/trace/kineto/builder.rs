@@ -136,6 +136,7 @@ impl Builder {
                 if let Some(found) = arguments::kernel(event) {
                     self.trace.kernels.push(id, found);
                 }
+                self.work(id, event);
                 self.collective(id, event);
             }
             Category::Memcpy | Category::Memset => {
@@ -159,10 +160,23 @@ impl Builder {
         if let Some(found) = arguments::operator(event, &mut self.trace.names, &mut self.trace.lists) {
             self.trace.operators.push(id, found);
         }
+        self.work(id, event);
         if event[Key::Collective].is_present() {
             self.collective(id, event);
         } else if self.trace.names.get(row.name) == "record_param_comms" {
             self.trace.collectives.push(id, arguments::positional_collective(event, &mut self.trace.names));
+        }
+    }
+
+    fn work(&mut self, id: EventId, event: &RawEvent<'_>) {
+        if !event[Key::Work].is_present() {
+            return;
+        }
+        match arguments::work(event[Key::Work], &mut self.trace.names) {
+            Some(found) => self.trace.works.push(id, found),
+            None => self.trace.diagnostics.add(Severity::Warning, "damaged-work", "", None, || {
+                "the work that is stated of an event is none: arguments of operators tell it instead".to_owned()
+            }),
         }
     }
 

@@ -6,7 +6,7 @@
 use super::arguments::renumbered;
 use super::builder::Builder;
 use crate::intern::NameId;
-use crate::trace::{CollectiveArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgsId, TrackId};
+use crate::trace::{CollectiveArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgsId, TrackId, WorkArgs};
 
 /// What the numbers of a chunk's builder are in the whole.
 #[derive(Debug, Default)]
@@ -42,6 +42,10 @@ impl Renumbering {
             out_split: self.name(own.out_split),
             ..own
         }
+    }
+
+    fn work(&self, own: WorkArgs) -> WorkArgs {
+        WorkArgs { family: self.name(own.family), precision: self.name(own.precision), ..own }
     }
 
     fn sync(&self, own: SyncArgs) -> SyncArgs {
@@ -80,6 +84,7 @@ impl Builder {
         chunk.events.clear();
         trace.operators.append(&mut chunk.operators, first, |own| numbers.operator(own));
         trace.kernels.append(&mut chunk.kernels, first);
+        trace.works.append(&mut chunk.works, first, |own| own.map(|own| numbers.work(own)));
         trace.copies.append(&mut chunk.copies, first, |own| own);
         trace.launched.append(&mut chunk.launched, first, name);
         trace.collectives.append(&mut chunk.collectives, first, |own| numbers.collective(own));

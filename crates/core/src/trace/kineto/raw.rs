@@ -125,6 +125,8 @@ pub enum Key {
     SharedMemory,
     /// Estimated achieved occupancy.
     Occupancy,
+    /// What a kernel or an operator on the host has to do, of an exported trace.
+    Work,
     /// Copy size.
     Bytes,
     /// Collective.
@@ -234,6 +236,7 @@ impl Key {
             b"kernel" => Self::Launched,
             b"name" => Self::MetadataName,
             b"retime holds" => Self::Holds,
+            b"retime work" => Self::Work,
             // Of an event that an export put elsewhere, the start that it has.
             b"retime start" => Self::Start,
             _ => return None,

@@ -63,6 +63,9 @@ fn run(cli: &Cli) -> Result<u8> {
         retime::headless::limit_memory(bytes);
     }
     retime::headless::take_captures(&cli.capture);
+    if cli.command.is_some() {
+        retime::session::let_signals_wait()?;
+    }
     #[cfg(feature = "tui")]
     if let Some(Command::Run(args)) = &cli.command {
         return play(cli, args);

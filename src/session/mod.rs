@@ -30,6 +30,7 @@ mod steps;
 mod sweep;
 mod sweep_run;
 pub mod synthetic;
+mod waiting;
 mod writing;
 
 pub use retime_core::engine::{
@@ -69,4 +70,5 @@ pub use sweep::{
     optimal_batch, path_changes, place, put_value, slices, still_gains,
 };
 pub use sweep_run::SweepRun;
+pub use waiting::let_signals_wait;
 pub use writing::{Overwrite, append, begin_recording, write_files, write_new};

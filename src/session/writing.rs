@@ -8,6 +8,7 @@ use retime_core::reads;
 use tempfile::{Builder, NamedTempFile};
 
 use super::SessionError;
+use super::waiting::Waiting;
 
 /// Why an existing file is not written.
 const EXISTS: &str =
@@ -95,8 +96,13 @@ pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(
         let is_there = error.kind() == ErrorKind::AlreadyExists;
         fail(path, if is_there { EXISTS.to_owned() } else { format!("cannot write it: {error}") })
     };
+    // Dropped last: what is staged and has no place yet is gone before a signal that waited ends the program.
+    let waiting = Waiting::new();
     let mut staged = Vec::new();
     for (path, contents) in files {
+        if waiting.is_asked_to_end() {
+            return Err(fail(path.as_ref(), "interrupted".to_owned()));
+        }
         let path = path.as_ref().to_owned();
         let place = Place::of(&path, over).map_err(|reason| fail(&path, reason))?;
         let file = place.stage(contents.as_ref()).map_err(|error| refused(&path, &error))?;

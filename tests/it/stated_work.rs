@@ -119,7 +119,7 @@ fn stated_work_beyond_every_device_counts_as_not_known() {
         (stated["flop"], stated["read bytes"]) = (1e300.into(), (1_u64 << 52).into());
     }
     fs::write(&path, serde_json::to_vec(&document).unwrap()).unwrap();
-    assert_eq!(work(&path, &[])[0], 0.0);
+    assert!(work(&path, &[])[0] < 1.0);
     let moved = json(&["simulate", &path, "--gpu", "V100"]);
     assert!(moved["simulated_ns"].as_f64().unwrap() > 0.0);
 }

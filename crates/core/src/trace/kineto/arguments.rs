@@ -104,17 +104,22 @@ enum Stated<'a> {
     },
 }
 
+/// What is said of work that is none.
+const NO_WORK: &str = "the work that is stated of an event is none: arguments of operators tell it instead";
+
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Unknown {
     Unknown,
 }
 
-/// The work that an export states, `Some(None)` where it states that it is not known; `None` where what stands there is no
-/// work.
-pub(super) fn work(text: Text<'_>, names: &mut NameTable) -> Option<Option<WorkArgs>> {
-    let (family, precision, flop, read, written) = match serde_json::from_slice(text.0).ok()? {
-        Stated::Unknown(Unknown::Unknown) => return Some(None),
+/// The work that an export states; `None` where it states that it is not known.
+///
+/// # Errors
+/// Why what stands there is no work.
+pub(super) fn work(text: Text<'_>, names: &mut NameTable) -> Result<Option<WorkArgs>, &'static str> {
+    let (family, precision, flop, read, written) = match serde_json::from_slice(text.0).map_err(|_| NO_WORK)? {
+        Stated::Unknown(Unknown::Unknown) => return Ok(None),
         Stated::Known { family, precision, flop, read, written } => (family, precision, flop, read, written),
     };
     let is_size = |bytes: u64| bytes <= Bytes::MOST.0;
@@ -125,7 +130,7 @@ pub(super) fn work(text: Text<'_>, names: &mut NameTable) -> Option<Option<WorkA
         read: Bytes(read),
         written: Bytes(written),
     };
-    ((0.0..f64::INFINITY).contains(&flop) && is_size(read) && is_size(written)).then_some(Some(found))
+    ((0.0..f64::INFINITY).contains(&flop) && is_size(read) && is_size(written)).then_some(Some(found)).ok_or(NO_WORK)
 }
 
 /// A copy's size, when recorded.
@@ -307,16 +312,16 @@ mod tests {
                 r#"{{"family": "gemm", "precision": "fp32", "flop": {flop}, "read bytes": {read}, "written bytes": 5}}"#
             )
         };
-        let found = stated(&known("1.5e9", "7")).flatten().unwrap();
+        let found = stated(&known("1.5e9", "7")).unwrap().unwrap();
         assert_eq!((found.flop, found.read, found.written), (Flop(1.5e9), Bytes(7), Bytes(5)));
-        assert_eq!(stated(r#""unknown""#), Some(None));
+        assert_eq!(stated(r#""unknown""#), Ok(None));
         for (flop, read) in
             [("-1", "7"), ("1e999", "7"), ("NaN", "7"), ("1", "-7"), ("1", "1e300"), ("1", "99999999999999999")]
         {
-            assert_eq!(stated(&known(flop, read)), None, "{flop} {read}");
+            assert_eq!(stated(&known(flop, read)), Err(NO_WORK), "{flop} {read}");
         }
         for text in ["{}", "[]", "1", r#""other""#, r#"{"family": "gemm"}"#] {
-            assert_eq!(stated(text), None, "{text}");
+            assert_eq!(stated(text), Err(NO_WORK), "{text}");
         }
     }
 }

@@ -173,10 +173,10 @@ impl Builder {
             return;
         }
         match arguments::work(event[Key::Work], &mut self.trace.names) {
-            Some(found) => self.trace.works.push(id, found),
-            None => self.trace.diagnostics.add(Severity::Warning, "damaged-work", "", None, || {
-                "the work that is stated of an event is none: arguments of operators tell it instead".to_owned()
-            }),
+            Ok(found) => self.trace.works.push(id, found),
+            Err(why) => {
+                self.trace.diagnostics.add(Severity::Warning, "damaged-work", "", None, || why.to_owned());
+            }
         }
     }
 

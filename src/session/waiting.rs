@@ -46,8 +46,8 @@ impl Waiting {
         Self(())
     }
 
-    /// Whether a signal waits.
-    pub(super) fn is_asked_to_end(&self) -> bool {
+    /// Whether a signal that ends the program waits.
+    pub(super) fn is_asked_to_end() -> bool {
         SIGNALS.get().is_some_and(|signals| signals.came.load(Ordering::SeqCst) != 0)
     }
 }

@@ -97,10 +97,10 @@ pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(
         fail(path, if is_there { EXISTS.to_owned() } else { format!("cannot write it: {error}") })
     };
     // Dropped last: what is staged and has no place yet is gone before a signal that waited ends the program.
-    let waiting = Waiting::new();
+    let _waiting = Waiting::new();
     let mut staged = Vec::new();
     for (path, contents) in files {
-        if waiting.is_asked_to_end() {
+        if Waiting::is_asked_to_end() {
             return Err(fail(path.as_ref(), "interrupted".to_owned()));
         }
         let path = path.as_ref().to_owned();

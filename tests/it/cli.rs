@@ -617,7 +617,7 @@ fn an_export_says_what_it_does_not_hold() {
     let own = ms(&json(&["simulate", &job, "--step", "accumulate 4"])["steady_ns"]);
     let same = ms(&again["steady_ns"]);
     assert!((same / own - 1.0).abs() > 0.005, "{own} {same}");
-    assert_eq!(other["opened_again"], format!("opened again it has {same:.3} ms for {own:.3}"));
+    assert_eq!(other["opened_again"], format!("opened again it has {same:.2} ms for {own:.2} ms"));
 }
 
 #[test]

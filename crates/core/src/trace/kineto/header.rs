@@ -26,6 +26,9 @@ struct Device {
     num_sms: u32,
 }
 
+/// Batches that a step may be said to run.
+const MOST_BATCHES: u32 = 1 << 20;
+
 /// The largest relative error that is taken over: a band that reaches so far says nothing any more.
 const MOST_ERROR: f64 = 100.0;
 
@@ -49,7 +52,13 @@ pub(super) fn member(key: &str, value: &[u8], trace: &mut TraceBuilder) {
         "retimeMemory" => {
             serde_json::from_slice::<StatedMemory>(value).map(|stated| trace.stated_memory = Some(stated.printable()))
         }
-        "retimeBatches" => serde_json::from_slice::<NonZeroU32>(value).map(|batches| trace.batches = Some(batches)),
+        "retimeBatches" => {
+            let told = serde_json::from_slice::<NonZeroU32>(value).and_then(|batches| match batches.get() {
+                0..=MOST_BATCHES => Ok(batches),
+                _ => Err(serde::de::Error::custom("more batches than a step runs")),
+            });
+            told.map(|batches| trace.batches = Some(batches))
+        }
         "retimeIteration" => serde_json::from_slice::<String>(value).map(|name| trace.iteration = Some(name)),
         // What times count from; they are absolute without it.
         "baseTimeNanoseconds" => serde_json::from_slice::<i64>(value).map(|base| trace.origin = TimeNs(base)),

@@ -267,8 +267,8 @@ fn host_work(graph: &ExecutionGraph, tasks: &[(TimeNs, TimeNs)]) -> Vec<Vec<Inte
     hosts
 }
 
-/// Which lanes have a task that lies elsewhere than measured by more than a small part of the iteration, or device work that
-/// takes another time.
+/// Which lanes have a task that lies on another lane than measured, or elsewhere by more than a small part of the iteration, or device
+/// work that takes another time.
 fn changed(times: Times<'_>, tasks: &[(TimeNs, TimeNs)], lanes: usize, iteration: DurNs) -> Vec<bool> {
     const SEEN: f64 = 0.005;
     const OTHER: f64 = 0.01;
@@ -279,12 +279,15 @@ fn changed(times: Times<'_>, tasks: &[(TimeNs, TimeNs)], lanes: usize, iteration
     for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         let (start, end) = tasks[node.index()];
-        let is_moved = task.measured_start.since(start).abs() > seen || task.measured_end().since(end).abs() > seen;
+        let lane = times.lane(graph, node);
+        let is_moved = lane != task.lane
+            || task.measured_start.since(start).abs() > seen
+            || task.measured_end().since(end).abs() > seen;
         let change = (end.since(start) - task.measured).abs();
         let is_other = task.kind.is_device() && change > task.measured.scale(OTHER);
         if task.kind.is_work() && task.measured > DurNs::ZERO && (is_moved || is_other) {
             changed[task.lane.0 as usize] = true;
-            changed[times.lane(graph, node).0 as usize] = true;
+            changed[lane.0 as usize] = true;
         }
     }
     for added in &resolved.added {
@@ -530,6 +533,16 @@ mod tests {
                 holds(&engine, &loaded, edits);
             }
         }
+    }
+
+    #[test]
+    fn a_stream_that_work_was_moved_to_is_drawn_as_simulated() {
+        let engine = Engine::builtin().unwrap();
+        let loaded = sample::find("dlrm-on-v100").unwrap().load(&engine, &BuildOptions::default()).unwrap();
+        let outcome = engine.evaluate(&loaded, &Scenario::parse(["prefetch-input"]).unwrap(), 0);
+        let simulated = DensityIndex::simulated(&loaded, &outcome);
+        let own = &simulated.changed[loaded.graph.lanes.len()..];
+        assert!(!own.is_empty() && own.iter().all(|is_changed| *is_changed), "{own:?}");
     }
 
     #[test]

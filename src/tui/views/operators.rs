@@ -226,7 +226,10 @@ fn of_group(work: &Workspace, lines: &mut Why) {
     lines.push(("", group.path.replace('\u{1f}', " › "), Role::Title));
     let sums = format!("{} → {} over {} pieces of device work", group.measured, group.simulated, group.count);
     lines.push(("sum", sums, Role::Text));
-    lines.push(("host", format!("{} of host time of its operators", group.host), Role::Text));
+    // A list that is narrowed to a family of kernels has no host time in it.
+    if group.host > DurNs::ZERO || (work.filter.is_none() && work.timeline.family.is_none()) {
+        lines.push(("host", format!("{} of host time of its operators", group.host), Role::Text));
+    }
     if group.waited > DurNs::ZERO {
         let waits = format!("{} of waiting for other ranks or the device beside, in neither sum", group.waited);
         lines.push(("waits", waits, Role::Text));

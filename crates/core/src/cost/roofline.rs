@@ -43,26 +43,37 @@ pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {
 
 /// The shortest time of `work` under the theoretical roofs of a GPU: products and sums of rows at the peak of their units, and the
 /// traffic that the L2 cache cannot hold at the memory's bandwidth, but of lookups, whose work does not tell what reaches memory. Zero
-/// for collectives and, but for copies and lookups, off GPUs; other arithmetic is counted by convention and bounds nothing.
+/// for collectives and, but for copies and lookups, on CPUs. Other arithmetic is counted by convention and bounds nothing but on devices
+/// that are made for little of it, such as memory that computes.
 pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
     match work.shape {
         Shape::Copy { route, .. } => return DurNs::from_us_f64(least_us(work, route, device)),
         Shape::Embedding { .. } => return arithmetic(work, device),
         Shape::Collective { .. } => return DurNs::ZERO,
-        _ if device.kind != DeviceKind::Gpu => return DurNs::ZERO,
         _ => {}
+    }
+    match device.kind {
+        DeviceKind::Gpu => {}
+        // Products that were measured on a machine may be faster than the peak that was.
+        DeviceKind::Other if !matches!(work.family, Family::Gemm | Family::Conv | Family::Attention) => {
+            return arithmetic(work, device);
+        }
+        DeviceKind::Other => return DurNs::ZERO,
+        DeviceKind::Cpu => return DurNs::ZERO,
     }
     let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / device.dram_bandwidth.0.max(1.0);
     arithmetic(work, device).max(DurNs::from_us_f64(1e6 * traffic))
 }
 
-/// The time of the products in `work`, or of the rows that it adds up, at the peak of their units, on any device.
+/// The time of the products in `work`, or of the rows that it adds up, at the peak of their units, on any device; on what is neither CPU
+/// nor GPU that of all arithmetic.
 fn arithmetic(work: &Work, device: &DeviceProfile) -> DurNs {
     let seconds = match work.family {
         Family::Gemm | Family::Conv | Family::Attention => {
             chosen_arithmetic(work, device).unwrap_or_else(|| work.flop.0 / peak_of(work, device).max(1.0))
         }
         Family::Embedding => work.flop.0 / peak_of(work, device).max(1.0),
+        _ if device.kind == DeviceKind::Other => work.flop.0 / peak_of(work, device).max(1.0),
         _ => 0.0,
     };
     DurNs::from_us_f64(1e6 * seconds)

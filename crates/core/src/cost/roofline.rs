@@ -58,8 +58,7 @@ pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
         DeviceKind::Other if !matches!(work.family, Family::Gemm | Family::Conv | Family::Attention) => {
             return arithmetic(work, device);
         }
-        DeviceKind::Other => return DurNs::ZERO,
-        DeviceKind::Cpu => return DurNs::ZERO,
+        DeviceKind::Other | DeviceKind::Cpu => return DurNs::ZERO,
     }
     let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / device.dram_bandwidth.0.max(1.0);
     arithmetic(work, device).max(DurNs::from_us_f64(1e6 * traffic))
@@ -72,8 +71,9 @@ fn arithmetic(work: &Work, device: &DeviceProfile) -> DurNs {
         Family::Gemm | Family::Conv | Family::Attention => {
             chosen_arithmetic(work, device).unwrap_or_else(|| work.flop.0 / peak_of(work, device).max(1.0))
         }
-        Family::Embedding => work.flop.0 / peak_of(work, device).max(1.0),
-        _ if device.kind == DeviceKind::Other => work.flop.0 / peak_of(work, device).max(1.0),
+        family if family == Family::Embedding || device.kind == DeviceKind::Other => {
+            work.flop.0 / peak_of(work, device).max(1.0)
+        }
         _ => 0.0,
     };
     DurNs::from_us_f64(1e6 * seconds)

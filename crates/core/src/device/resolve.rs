@@ -156,8 +156,8 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
     if !merged.peak_tflops.contains_key(&Precision::Fp32) {
         return Err(missing(id, placed, "peak_tflops.fp32"));
     }
-    let (theoretical, measured) = (need(Figure::DramGbS)?, figure(Figure::DramMeasuredGbS));
-    if let Some(measured) = measured.filter(|measured| *measured > theoretical) {
+    let bandwidths = figure(Figure::DramMeasuredGbS).zip(figure(Figure::DramGbS));
+    if let Some((measured, theoretical)) = bandwidths.filter(|(measured, theoretical)| measured > theoretical) {
         let expected = format!("no more than its {}, {theoretical}", Figure::DramGbS.key());
         let (file, line, key) = (placed.file.clone(), placed.line, Figure::DramMeasuredGbS.key().to_owned());
         let (device, value, expected) = (id.to_owned(), measured.to_string(), expected.into());

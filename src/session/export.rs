@@ -60,8 +60,11 @@ pub fn export(
         ExportFormat::Svg => shown(&svg::svg(loaded, outcome)),
         ExportFormat::Markdown => shown(&markdown::markdown(&report::report(engine, loaded, outcome, board))),
         ExportFormat::Html => {
-            let ribbon = ribbon::svg(&ribbon::kinds(&loaded.replay), &ribbon::kinds(outcome));
-            let pictures = ribbon + &svg::svg(loaded, outcome);
+            let is_edited = outcome.steps.iter().any(|step| step.enabled);
+            let mut bars =
+                vec![(if is_edited { "before the edits" } else { "critical path" }, ribbon::kinds(&loaded.replay))];
+            bars.extend(is_edited.then(|| ("after", ribbon::kinds(outcome))));
+            let pictures = ribbon::svg(&bars) + &svg::svg(loaded, outcome);
             shown(&html::html(&report::report(engine, loaded, outcome, board), &pictures))
         }
     })

@@ -326,9 +326,10 @@ impl SweepPoint {
     pub fn is_sound(&self) -> bool {
         const MOST_SAMPLES: f64 = 1e15;
         const MOST_RANKS: f64 = 1e6;
-        // A step may begin before the one before it has ended, but not a hundred times over.
-        const MOST_STEPS: f64 = 100.0;
-        let overlap = (self.simulated_ns.0.max(1) as f64 / self.steady_ns.0.max(1) as f64).log(MOST_STEPS).abs();
+        // Of the window and the period that repeats either may be longer, by what the one has and the other shares with its neighbours.
+        const MOST_APART: i64 = 1_000;
+        let (window, period) = (self.simulated_ns.0, self.steady_ns.0);
+        let are_alike = window <= period.saturating_mul(MOST_APART) && period <= window.saturating_mul(MOST_APART);
         let least = if self.not_done.is_some() { DurNs::ZERO } else { DurNs(1) };
         let ErrorBand { low_ns, high_ns } = self.steady_band;
         let samples = [self.throughput, self.throughput_per_rank].map(|rate| rate * self.steady_ns.secs());
@@ -337,7 +338,7 @@ impl SweepPoint {
             && high_ns <= DurNs::LONGEST
             && (low_ns..=high_ns).contains(&self.steady_ns)
             && samples.iter().all(|samples| (0.0..=MOST_SAMPLES).contains(samples))
-            && overlap <= 1.0
+            && are_alike
             && (0.999 * self.throughput_per_rank..=MOST_RANKS * self.throughput_per_rank).contains(&self.throughput)
             && self.knobs.values().all(|value| (0.0..=f64::MAX).contains(value))
             && self.value("batch").is_none_or(|batch| batch >= 1.0)

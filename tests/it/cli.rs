@@ -3,24 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
+use crate::support::program::{json, retime};
 use crate::support::shared;
-
-fn retime() -> Command {
-    Command::cargo_bin("retime").unwrap()
-}
 
 fn sample(name: &str) -> String {
     crate::support::sample(name).display().to_string()
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let output = retime().args(arguments).arg("--json").assert().success().get_output().stdout.clone();
-    let answer: Value = serde_json::from_slice(&output).unwrap();
-    assert_eq!(answer["schema"], 2, "{arguments:?}");
-    answer
 }
 
 /// Standard error of a command that must fail with `status`.

@@ -2,20 +2,12 @@
 
 use std::fs;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-fn retime() -> Command {
-    Command::cargo_bin("retime").unwrap()
-}
+use crate::support::program::json;
 
 fn sample(name: &str) -> String {
     crate::support::sample(name).display().to_string()
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let output = retime().args(arguments).arg("--json").assert().success().get_output().stdout.clone();
-    serde_json::from_slice(&output).unwrap()
 }
 
 /// FLOP and bytes of an iteration.

@@ -302,9 +302,9 @@ impl Percent {
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (percent, digits) = (100.0 * self.0, f.precision().unwrap_or(1));
-        // What is almost the whole is not told as the whole.
-        let is_rounded_up = digits == 0 && (99.5..99.95).contains(&percent);
-        let digits = if is_rounded_up { 1 } else { digits };
+        // What is almost the whole is not told as the whole, and what is near that as exactly.
+        let is_almost_whole = digits == 0 && (98.5..99.95).contains(&percent);
+        let digits = if is_almost_whole { 1 } else { digits };
         if f.sign_plus() { write!(f, "{percent:+.digits$} %") } else { write!(f, "{percent:.digits$} %") }
     }
 }
@@ -357,7 +357,8 @@ mod tests {
     #[test]
     fn shares_print_as_percentages() {
         assert_eq!(format!("{} {:.0} {:+.2}", Percent(0.1234), Percent(0.5), Percent(0.01)), "12.3 % 50 % +1.00 %");
-        assert_eq!(format!("{:.0} {:.0} {:.0}", Percent(0.994), Percent(0.995), Percent(1.0)), "99 % 99.5 % 100 %");
+        let near = [0.984, 0.991, 0.995, 1.0].map(|share| format!("{:.0}", Percent(share)));
+        assert_eq!(near, ["98 %", "99.1 %", "99.5 %", "100 %"]);
         assert_eq!(Percent::of(DurNs(-1), DurNs(8)).to_string(), "-12.5 %");
         assert_eq!(Percent::of(DurNs(5), DurNs::ZERO).to_string(), "0.0 %");
     }

@@ -1,4 +1,4 @@
-//! What the critical path is made of, before and after the edits, as two bars of one scale.
+//! What the critical path is made of, before and after the edits, as bars of one scale.
 
 use std::fmt::Write;
 
@@ -30,22 +30,25 @@ pub(super) fn kinds(outcome: &Outcome) -> Vec<(&'static str, DurNs)> {
     kinds
 }
 
-/// The bars of paths made of `before` and `after`, as an SVG picture.
-pub(super) fn svg(before: &[(&'static str, DurNs)], after: &[(&'static str, DurNs)]) -> String {
+/// The bars of paths as an SVG picture.
+///
+/// # Arguments
+/// `bars`: what each is called and made of; kinds keep the place that they have in the first.
+pub(super) fn svg(bars: &[(&str, Vec<(&'static str, DurNs)>)]) -> String {
     let length = |kinds: &[(&str, DurNs)]| kinds.iter().map(|&(_, time)| time).sum::<DurNs>();
-    let longest = length(before).max(length(after)).0.max(1) as f64;
-    let height = 2.0 * (BAR + 8.0);
+    let longest = bars.iter().map(|(_, kinds)| length(kinds).0).max().unwrap_or(0).max(1) as f64;
+    let height = bars.len() as f64 * (BAR + 8.0);
+    let first = bars.first().map_or(&[][..], |(_, kinds)| kinds);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          font-family=\"system-ui,sans-serif\" font-size=\"11\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
-    for (row, (label, kinds)) in [("before the edits", before), ("after", after)].into_iter().enumerate() {
+    for (row, (label, kinds)) in bars.iter().enumerate() {
         let y = row as f64 * (BAR + 8.0);
         let _ = writeln!(text, "<text x=\"8\" y=\"{:.1}\">{label}</text>", y + 15.0);
         let mut x = LEFT;
-        // Kinds keep the place they have before the edits.
-        let place = |kind: &str| before.iter().position(|&(known, _)| known == kind).unwrap_or(before.len());
-        let mut placed = kinds.to_vec();
+        let place = |kind: &str| first.iter().position(|&(known, _)| known == kind).unwrap_or(first.len());
+        let mut placed = kinds.clone();
         placed.sort_by_key(|&(kind, time)| (place(kind), std::cmp::Reverse(time), kind));
         for (kind, time) in placed {
             let width = (WIDTH - LEFT - RIGHT) * time.0 as f64 / longest;
@@ -81,7 +84,8 @@ mod tests {
     #[test]
     fn both_bars_have_one_scale_and_kinds_keep_their_place() {
         let ms = |ms: i64| DurNs(1_000_000 * ms);
-        let picture = svg(&[("conv", ms(60)), ("gemm", ms(40))], &[("gemm", ms(30)), ("conv", ms(20))]);
+        let before = vec![("conv", ms(60)), ("gemm", ms(40))];
+        let picture = svg(&[("before", before), ("after", vec![("gemm", ms(30)), ("conv", ms(20))])]);
         let widths = |picture: &str| -> Vec<String> {
             let parts = picture.lines().filter(|line| line.contains("<title>"));
             parts.map(|line| line.split("width=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()).collect()

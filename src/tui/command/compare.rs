@@ -1,5 +1,7 @@
 //! Commands on scenarios as wholes: keeping them under names, putting one in force, holding them against each other.
 
+use std::path::Path;
+
 use super::Pane::{Compare as OnColumns, Everywhere};
 use super::{Argument, Command, CommandResult, Kind};
 use crate::session::sample;
@@ -110,13 +112,9 @@ pub fn compare(app: &mut App, path: &str) -> CommandResult {
     if path.is_empty() {
         return Ok(effects);
     }
-    let work = app.workspace().ok_or(NO_TRACE)?;
+    app.workspace().ok_or(NO_TRACE)?;
     if let Some(sample) = sample::find(path) {
-        let is_open = |other: &Workspace| other.loaded.traces().any(|trace| sample.has(&trace.path));
-        if !app.workspaces.iter().any(is_open) {
-            effects.push(app.open_beside(Open::Sample(sample))?);
-            app.compared_with = Some(app.shown);
-        }
+        effects.extend(beside(app, Open::Sample(sample), |trace| sample.has(trace))?);
         return Ok(effects);
     }
     let path = super::files::readable(path)?;
@@ -125,15 +123,22 @@ pub fn compare(app: &mut App, path: &str) -> CommandResult {
         effects.push(Effect::Ask(Request::Read { path, reading: Reading::Compared }));
         return Ok(effects);
     }
-    let is_open = |other: &Workspace| other.loaded.traces().any(|trace| trace.path == path);
-    if is_open(work) {
+    effects.extend(beside(app, Open::Paths(vec![path.clone()]), |trace| trace == path)?);
+    Ok(effects)
+}
+
+/// Opens another trace beside the one shown, to compare them, unless one with a file that `is_of` it is open.
+fn beside(app: &mut App, open: Open, is_of: impl Fn(&Path) -> bool) -> CommandResult {
+    let is_open = |other: &Workspace| other.loaded.traces().any(|trace| is_of(&trace.path));
+    if app.workspace().is_some_and(is_open) {
         return Err("that is the trace shown: keep its edits with `scenario new NAME` to compare them".to_owned());
     }
-    if !app.workspaces.iter().any(is_open) {
-        effects.push(app.open_beside(Open::Paths(vec![path]))?);
-        app.compared_with = Some(app.shown);
+    if app.workspaces.iter().any(is_open) {
+        return Ok(Vec::new());
     }
-    Ok(effects)
+    let effect = app.open_beside(open)?;
+    app.compared_with = Some(app.shown);
+    Ok(vec![effect])
 }
 
 /// Does what is named; a name alone puts that scenario in force; without any it lists them.

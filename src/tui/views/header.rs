@@ -297,9 +297,7 @@ fn gpu(work: &Workspace, how: Busy) -> Pieces {
         return Vec::new();
     }
     let (before, after) = (work.loaded.replay.summary.gpu_busy, work.outcome.summary.gpu_busy);
-    // Both are as exact as the one of them that is almost the whole.
-    let digits = usize::from([before, after].iter().any(|busy| (0.995..0.9995).contains(busy)));
-    let [before, after] = [before, after].map(|busy| format!("{:.digits$}", Percent(busy)));
+    let (before, after) = (percent(before), percent(after));
     let label = if how == Busy::All { "GPU busy " } else { "GPU " };
     let mut pieces = vec![(label.to_owned(), Role::Dim)];
     if before != after && how != Busy::Brief {

@@ -3,6 +3,7 @@
 pub mod edits;
 pub mod jobs;
 mod missing;
+pub mod program;
 #[cfg(all(feature = "tui", unix))]
 pub mod pty;
 pub mod readers;

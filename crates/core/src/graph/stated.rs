@@ -3,7 +3,8 @@
 use crate::intern::NameId;
 use crate::units::{Bytes, Flop};
 
-/// The work of a kernel or a host computation as an export wrote it down, as names and numbers: what families and precisions there are is not known here.
+/// The work of a kernel or a host computation as an export wrote it down, as names and numbers: what families and precisions there are
+/// is not known here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StatedWork {
     /// Its family, as selectors call it.

@@ -1,5 +1,5 @@
-//! Work that exports state of kernels and host computations. What it is beside the work that the arguments of their operators tell stays when edits change
-//! those: it grows as that does.
+//! Work that exports state of kernels and host computations. What it is beside the work that the arguments of their operators tell
+//! stays when edits change those: it grows as that does.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! Ranks that did the same: a job of a thousand data-parallel ranks is as large as the few of them that differ.
 //!
 //! Two ranks are alike when their device work agrees in kind and order on every stream, their operators in name, shapes and
-//! number, and their collectives in kind, size, type and size of group, on equal devices; and when their times agree within
-//! a tolerance: of device work and of host operators by kind of call (sum of differences against the sum), and of every
-//! collective (against the mean step without collectives, so that waiting for a straggler hides nothing). The ends of a
-//! collective are simultaneous, so its length tells when a rank arrived, whatever its clock.
+//! number, what a file states of the work of either, and their collectives in kind, size, type and size of group, on equal
+//! devices; and when their times agree within a tolerance: of device work and of host operators by kind of call (sum of
+//! differences against the sum), and of every collective (against the mean step without collectives, so that waiting for a
+//! straggler hides nothing). The ends of a collective are simultaneous, so its length tells when a rank arrived, whatever its
+//! clock.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -12,7 +13,7 @@ use std::hash::{Hash, Hasher};
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
-use super::{Category, EventId, Job, RankTrace, Trace, TrackKind};
+use super::{Category, EventId, Job, RankTrace, Trace, TrackKind, WorkArgs};
 use crate::intern::NameId;
 use crate::units::DurNs;
 
@@ -183,7 +184,7 @@ impl SignatureBuilder<'_> {
             let name = self.name(events.name(id));
             let tensors = self.trace.operators.get(id).and_then(|args| args.tensors);
             let dims = tensors.and_then(|row| self.trace.tensor_args.get(row.index())).map(|args| self.name(args.dims));
-            let kind = hash((name, dims, self.role(id)));
+            let kind = hash((name, dims, self.role(id), self.stated(id)));
             self.sum = self.sum.wrapping_add(kind);
             *self.work[1].entry(kind).or_default() += events.dur(id);
         }
@@ -191,7 +192,7 @@ impl SignatureBuilder<'_> {
 
     fn device_work(&mut self, id: EventId) {
         let (events, role) = (&self.trace.events, self.role(id));
-        let kind = hash((events.category(id) as u8, self.name(events.name(id)), role));
+        let kind = hash((events.category(id) as u8, self.name(events.name(id)), role, self.stated(id)));
         let TrackKind::Stream { stream, .. } = self.trace.tracks[events.track(id).0 as usize].kind else { return };
         let is_collective = role.is_some() || self.trace.names.get(events.name(id)).starts_with("nccl");
         let of_stream = self.streams.entry(stream).or_default();
@@ -208,6 +209,13 @@ impl SignatureBuilder<'_> {
         let args = self.trace.collectives.get(id)?;
         let elements = (args.in_elements, args.out_elements);
         Some(hash((self.name(args.name), self.name(args.dtype), elements, args.group_size)))
+    }
+
+    /// What the file states that an event has to do.
+    fn stated(&self, id: EventId) -> Option<u64> {
+        let work = self.trace.works.get(id)?.as_ref();
+        let amounts = |work: &WorkArgs| (work.flop.0.to_bits(), work.read.0, work.written.0);
+        Some(hash(work.map(|work| (self.name(work.family), self.name(work.precision), amounts(work)))))
     }
 
     fn finish(self) -> Option<RankSignature> {

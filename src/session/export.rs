@@ -1,6 +1,7 @@
 //! The simulated timeline as a file: a Chrome trace, rows as CSV or JSON, a picture, or a report for people.
 
 mod again;
+mod charts;
 mod comparison;
 mod format;
 mod html;
@@ -64,7 +65,9 @@ pub fn export(
             let mut bars =
                 vec![(if is_edited { "before the edits" } else { "critical path" }, ribbon::kinds(&loaded.replay))];
             bars.extend(is_edited.then(|| ("after", ribbon::kinds(outcome))));
-            let pictures = ribbon::svg(&bars) + &svg::svg(loaded, outcome);
+            let mut pictures = ribbon::svg(&bars) + &svg::svg(loaded, outcome);
+            pictures.extend(charts::roofline(loaded, outcome));
+            pictures.push_str(&charts::batches(engine, loaded, outcome));
             shown(&html::html(&report::report(engine, loaded, outcome, board), &pictures))
         }
     })

@@ -104,6 +104,16 @@ impl Workspace {
         Ok(())
     }
 
+    /// Opens the rows of the open view that others lie in which have `text`, in lower case, in their label.
+    pub fn open_rows_to(&mut self, text: &str) {
+        /// Fewer letters are in nearly all labels.
+        const LEAST: usize = 2;
+        if let Some(tree) = self.listing.tree(self.table_of()).filter(|_| text.len() >= LEAST) {
+            self.toggled = tree.opened_to(&self.toggled, text);
+            self.listing.expand(&self.toggled);
+        }
+    }
+
     /// What there is inside the chosen row of the open view; `None` where its rows lie in no others.
     pub fn nesting(&self) -> Option<Nesting> {
         self.listing.tree(self.table_of())?.nesting(self.table.cursor)

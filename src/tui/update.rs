@@ -204,7 +204,8 @@ fn key_pressed(app: &mut App, key: KeyEvent) -> command::CommandResult {
     };
     let name = line.split(' ').next().unwrap_or("");
     let is_shown = app.shows(&views::board::WhatIf) || !app.regions().is_bare;
-    if !is_shown && !views::BARE_COMMANDS.iter().any(|&(taken, _)| taken == name) {
+    let is_taken = name == "back" || views::BARE_COMMANDS.iter().any(|&(taken, _)| taken == name);
+    if !is_shown && !is_taken {
         return Err("no room for that at this size".to_owned());
     }
     let pane = app.pane();

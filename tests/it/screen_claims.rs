@@ -34,19 +34,19 @@ fn line<'a>(shown: &'a str, parts: &[&str]) -> &'a str {
 #[test]
 fn a_share_is_of_the_iteration_in_every_view() {
     let mut screen = vgg(&[]);
-    line(&text(&screen), &["33.98 ms", "9.8 %", "max_pool bwd"]);
-    line(&play(&mut screen, "4"), &["max_pool2d_with_indices_backward", "33.98 ms", "9.8 %"]);
+    line(&text(&screen), &["17.43 ms", "5.0 %", "MaxPool2d_0 bwd"]);
+    line(&play(&mut screen, "4:group operator<enter>"), &["max_pool2d_with_indices_backward", "33.98 ms", "9.8 %"]);
     line(&play(&mut screen, "5"), &["33.98 ms", "9.8 %", "max_pool_backward_nchw"]);
     // Narrowed to a family, too: the ribbon has 42 % of convolutions.
     line(&play(&mut screen, "2]"), &["▸ conv", "146.8 ms", "42.2 %"]);
-    line(&play(&mut screen, "4"), &["▾ model", "146.8 ms", "42.2 %"]);
+    line(&play(&mut screen, "4:group tree<enter>"), &["▾ model", "146.8 ms", "42.2 %"]);
     line(&play(&mut screen, "L"), &["▾ model", "146.8 ms", "42.2 %"]);
 }
 
 #[test]
 fn kernels_that_are_written_alike_are_one_row() {
     let shown = text(&vgg(&[]));
-    let rows: Vec<&str> = shown.lines().filter(|line| line.contains("conv to NHWC")).collect();
+    let rows: Vec<&str> = shown.lines().filter(|line| line.contains("Conv2d_1 to NHWC")).collect();
     assert_eq!(rows.len(), 1, "{rows:#?}");
 }
 
@@ -83,7 +83,7 @@ fn an_edit_that_does_nothing_has_its_reason_and_no_figures() {
 fn what_does_not_fit_has_the_same_sign_on_the_board_and_in_the_header() {
     let mut screen = vgg(&[]);
     let shown = play(&mut screen, "b2048");
-    line(&shown, &["▸resize-batch 2048", "✗ 133.7 GiB"]);
+    line(&shown, &["▸resize-batch 2048", "✗ 136.6 GiB"]);
     line(&shown, &["iteration", "▶", "of 80 GiB ✗"]);
     line(&shown, &["✗ does not fit the device's memory"]);
 }

@@ -144,7 +144,7 @@ fn undo_says_what_it_undid_and_the_list_of_edits_leads_back_to_any() {
         assert_shows(&screen, shown);
     }
     play(&mut screen, "<down><enter>");
-    assert_shows(&screen, "gone to · 2 steps in force");
+    assert_shows(&screen, "· 2 steps in force");
     assert_shows(&screen, "2 remove kind=memset");
 }
 
@@ -187,7 +187,7 @@ fn a_range_is_summed_by_family_and_kernel_and_marks_have_names() {
     let mut screen = open("vgg13-train-h100", (120, 40), &[]);
     play(&mut screen, "<space>");
     assert_shows(&screen, "mark the other end");
-    play(&mut screen, "<esc>:clear-marks<enter><drag:20,4,108,4>");
+    play(&mut screen, "<esc>:clear-marks<enter><drag:20,4,104,4>");
     // Nearly the whole iteration: the ribbon's families in its order.
     for shown in ["range of 34", "conv 14", "measured: ", "z zooms to it"] {
         assert_shows(&screen, shown);
@@ -231,7 +231,7 @@ fn twelve_jobs_take_at_most_six_keys_each() {
         ("first what-if", &["t", "<down>", "<enter>"], "added "),
         ("biggest family and its cause", &["]", "4", "W"], "conv"),
         ("worst gap", &["3", "W"], "gap of "),
-        ("best batch that fits", &["6"], "fits up to 1024"),
+        ("best batch that fits", &["6"], "fits up to 512"),
         ("best GPU", &["g"], "per sample"),
         ("what bf16 brings", &["t", "bf16"], "−42 %"),
         ("straggler and its cost", &[":samples dlrm-v100x8", "<enter>", "R"], "late"),
@@ -380,7 +380,7 @@ fn the_legend_stands_beside_the_chosen_event_and_hides_families() {
     play(&mut screen, "<right>");
     let shown = text(&screen);
     let (y, line) = shown.lines().enumerate().find(|(_, line)| line.contains("■ gemm")).expect("a legend");
-    assert!(line.starts_with("── conv"), "{line}");
+    assert!(line.starts_with("── Conv2d"), "{line}");
     let x = line.split("■ gemm").next().unwrap().chars().count();
     screen.click((x as u16 + 1, y as u16));
     screen.settle();

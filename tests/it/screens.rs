@@ -598,7 +598,7 @@ fn advice_ranks_edits_and_one_is_added() {
     play(&mut screen, "jA");
     assert_shows(&screen, "2 resize-batch 512");
     play(&mut screen, "uu");
-    assert_shows(&screen, "· 0 steps in force");
+    assert_shows(&screen, "· no step in force");
     play(&mut screen, "vA");
     assert_shows(&screen, "x0.9");
 }
@@ -643,7 +643,7 @@ fn batch_doubled_gpu_swapped_both_undone_and_left_without_a_question() {
     play(&mut screen, "gh200<enter>");
     assert_shows(&screen, "A100-40 ▶ H200");
     play(&mut screen, "uu");
-    assert_shows(&screen, "· 0 steps in force");
+    assert_shows(&screen, "· no step in force");
     play(&mut screen, "<C-l>");
     assert_eq!(text(&screen), untouched);
     play(&mut screen, "Q");
@@ -847,7 +847,7 @@ fn a_scenario_is_kept_switched_renamed_and_dropped() {
     play(&mut screen, "double<enter>");
     assert_shows(&screen, "scenario double");
     play(&mut screen, "u");
-    assert_shows(&screen, "· 0 steps in force");
+    assert_shows(&screen, "· no step in force");
     play(&mut screen, "U:scenario blank plain<enter>");
     assert_shows(&screen, "`plain` has no steps yet");
     play(&mut screen, "u");

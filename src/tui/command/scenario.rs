@@ -246,7 +246,9 @@ fn history(app: &mut App, number: &str) -> CommandResult {
     let count = work.history.states().len();
     let place = number.parse::<usize>().ok().filter(|number| (1..=count).contains(number));
     let place = place.ok_or_else(|| format!("no edit {number}: 1 to {count}"))? - 1;
-    travel(app, "gone to", |history| history.go_to(place).then_some(()).ok_or_else(|| format!("no edit {number}")))
+    travel(app, &format!("gone to edit {number}"), |history| {
+        history.go_to(place).then_some(()).ok_or_else(|| format!("no edit {number}"))
+    })
 }
 
 /// Goes along the history, and says which edit that undid or did again and what is in force now.
@@ -263,7 +265,11 @@ fn travel(
     })?;
     let scenario = app.workspace().map(|work| work.history.current().clone()).unwrap_or_default();
     let (count, enabled) = (scenario.steps.len(), scenario.steps.iter().filter(|step| step.enabled).count());
-    let steps = if count == 1 { "1 step".to_owned() } else { format!("{count} steps") };
+    let steps = match count {
+        0 => "no step".to_owned(),
+        1 => "1 step".to_owned(),
+        _ => format!("{count} steps"),
+    };
     let part = if enabled < count { format!("{enabled} of ") } else { String::new() };
     let edit = match done {
         "undone" => format!(": {}", difference(&scenario, &before)),

@@ -1,6 +1,7 @@
 //! Searching in every pane: what is typed after `/` goes to the first hit as it is typed, all hits are marked, and what is
 //! taken back leaves the user where they were.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ratatui::layout::Rect;
@@ -30,13 +31,20 @@ const NO_TEXT: &str = "nothing to search for yet: / asks for a name";
 pub struct Place {
     timeline: Timeline,
     table: TableState,
+    toggled: BTreeSet<String>,
     step: usize,
     board: (String, Option<String>),
 }
 
 impl Place {
     fn of(work: &Workspace) -> Self {
-        Self { timeline: work.timeline.clone(), table: work.table, step: work.step, board: work.place_on_board() }
+        Self {
+            timeline: work.timeline.clone(),
+            table: work.table,
+            toggled: work.toggled.clone(),
+            step: work.step,
+            board: work.place_on_board(),
+        }
     }
 
     /// Back to it; what the timeline can show may have changed meanwhile.
@@ -45,6 +53,10 @@ impl Place {
         work.timeline.clone_from(&self.timeline);
         work.timeline.bounds = bounds;
         (work.table, work.step) = (self.table, self.step);
+        if work.toggled != self.toggled {
+            work.toggled.clone_from(&self.toggled);
+            work.listing.expand(&work.toggled);
+        }
         work.clamp_step();
     }
 }
@@ -188,6 +200,7 @@ impl App {
         let hits = selected(&work.loaded.base, text);
         let text = text.to_lowercase();
         let names = if hits.is_some() || text.is_empty() { None } else { Some(Arc::new(work.index.names_with(&text))) };
+        work.open_rows_to(&text);
         (work.timeline.search, work.timeline.hits, work.timeline.hit_names) = (text, hits, names);
     }
 

@@ -189,11 +189,15 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "pack all lanes into one row each, and back",
         keys: &[(OnTimeline, "c")],
         run: |app, _| {
-            on_timeline(app, |_, _, timeline| {
+            let effects = on_timeline(app, |_, _, timeline| {
                 let packed = timeline.default_expansion == Expansion::Collapsed;
                 timeline.default_expansion = if packed { Expansion::Auto } else { Expansion::Collapsed };
                 timeline.expansions.clear();
-            })
+            })?;
+            let is_packed = app.workspace().is_some_and(|work| work.timeline.default_expansion == Expansion::Collapsed);
+            let now = if is_packed { "lanes are packed into a row each" } else { "lanes take the rows there are" };
+            app.say(Message::note(now));
+            Ok(effects)
         },
     },
     Command {

@@ -51,7 +51,7 @@ pub(super) const COMMANDS: &[Command] = &[
         aliases: &[],
         argument: Argument::Optional(Kind::Text, "BY"),
         help: "sort the rows by a column, alone by the next one",
-        keys: &[(Pane::Table, "s"), (Pane::Tables, "s")],
+        keys: &[(Pane::Table, "s"), (Pane::Tables, "s"), (Pane::Board, "C-s")],
         run: sort,
     },
     Command {

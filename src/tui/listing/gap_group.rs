@@ -43,8 +43,8 @@ impl Row for GapGroup {
     }
 }
 
-/// The groups, those that cost most first, each with its gaps behind it, longest first. A stream that has nothing left to do
-/// comes last, as does what is too short to be listed.
+/// The groups, those that cost most first, each with its gaps behind it, longest first. What is too short to be
+/// listed comes last.
 ///
 /// # Complexity
 /// O(gaps · log gaps).
@@ -61,7 +61,7 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<GapGroup
     }
     let idle = |gaps: &[usize]| gaps.iter().map(|&at| survey.gaps[at].duration).sum::<DurNs>();
     let mut groups: Vec<_> = of_cause.into_iter().map(|(key, gaps)| (key, idle(&gaps), gaps)).collect();
-    groups.sort_by_key(|&((is_end, label), idle, _)| (is_end, std::cmp::Reverse(idle), label));
+    groups.sort_by_key(|&((is_end, label), idle, _)| (std::cmp::Reverse(idle), is_end, label));
     let mut rows = Vec::new();
     for ((_, label), idle, gaps) in groups {
         let path = format!("gaps {label}");

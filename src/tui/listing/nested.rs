@@ -42,7 +42,12 @@ pub trait Tree {
     fn parent(&self, row: usize) -> Option<usize>;
     /// `toggled` as it is once all rows are open, or all are folded but one that has all others inside it.
     fn retoggled(&self, toggled: &BTreeSet<String>, is_open: bool) -> BTreeSet<String>;
+    /// `toggled` as it is once the rows that have `text`, which is lower case, in their label lie in open ones.
+    fn opened_to(&self, toggled: &BTreeSet<String>, text: &str) -> BTreeSet<String>;
 }
+
+/// What stands between the labels of a path.
+const BETWEEN: char = '\u{1f}';
 
 /// Whether there is something inside a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +114,26 @@ impl<T: Row> Tree for Rows<T> {
             } else {
                 toggled.insert(row.path().to_owned());
             }
+        }
+        toggled
+    }
+
+    fn opened_to(&self, toggled: &BTreeSet<String>, text: &str) -> BTreeSet<String> {
+        let mut toggled = toggled.clone();
+        let mut around: Vec<&T> = Vec::new();
+        for row in &self.all {
+            around.truncate(row.depth());
+            let label = row.path().rsplit(BETWEEN).next().unwrap_or("");
+            if label.to_lowercase().contains(text) {
+                for outer in &around {
+                    if outer.is_open() {
+                        toggled.remove(outer.path());
+                    } else {
+                        toggled.insert(outer.path().to_owned());
+                    }
+                }
+            }
+            around.push(row);
         }
         toggled
     }

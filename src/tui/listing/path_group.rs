@@ -54,15 +54,15 @@ impl PathGrouping {
 pub enum Outside {
     /// What a step which repeats has less, or more, than the path of a single one.
     Shared,
-    /// What was measured and not replayed.
-    Unreplayed,
+    /// By how much the iteration is longer than its path.
+    Beside,
 }
 
 impl Outside {
     fn label(self) -> &'static str {
         match self {
             Self::Shared => "shared with neighbouring steps",
-            Self::Unreplayed => "measured, not replayed",
+            Self::Beside => "beside the path",
         }
     }
 
@@ -73,8 +73,9 @@ impl Outside {
                 "a step that is repeated begins before the one before it has ended, or waits for it: the iteration is \
                  then not as long as the path of a single one"
             }
-            Self::Unreplayed => {
-                "by how much the iteration that was measured is longer than its replay, which the path is of"
+            Self::Beside => {
+                "by how much the iteration is longer than its path, which begins with the first task of the step; before the \
+                 edits with what the measured iteration is longer than its replay"
             }
         }
     }
@@ -100,7 +101,8 @@ pub struct PathGroup {
     pub count: usize,
     /// The longest of them, in the edited graph where it is one of the edited path; `None` for time outside the path.
     pub example: Option<NodeId>,
-    longest: DurNs,
+    /// How long that takes.
+    pub longest: DurNs,
     /// What it is, where it is outside the path.
     pub outside: Option<Outside>,
     /// How it is painted.
@@ -131,6 +133,11 @@ impl PathGroup {
         self.after - self.before
     }
 
+    /// How long one of them takes after the edits; `None` where none is left.
+    pub fn average(&self) -> Option<DurNs> {
+        (self.count > 0).then(|| DurNs(self.after.0 / self.count as i64))
+    }
+
     fn add(&mut self, segment: &Segment, is_after: bool) {
         if is_after {
             self.after += segment.duration;
@@ -138,7 +145,8 @@ impl PathGroup {
         } else {
             self.before += segment.duration;
         }
-        if segment.duration > self.longest {
+        // What is left counts before what the edits took off the path.
+        if segment.duration > self.longest || (is_after && self.count == 1) {
             (self.longest, self.example) = (segment.duration, Some(segment.node));
         }
     }
@@ -213,7 +221,7 @@ fn beside(sources: &Sources) -> Option<PathGroup> {
     let (before, after) = iteration_figures(&sources.loaded, &sources.outcome);
     let rest = |whole: DurNs, path: &CriticalPath| whole - path.length;
     let repeats = [&sources.loaded.replay.summary, &sources.outcome.summary].iter().any(|it| it.both_named().is_some());
-    let outside = if repeats { Outside::Shared } else { Outside::Unreplayed };
+    let outside = if repeats { Outside::Shared } else { Outside::Beside };
     let label = outside.label().to_owned();
     let mut group = PathGroup::new(label.clone(), label, 0, Paint::Call);
     group.outside = Some(outside);

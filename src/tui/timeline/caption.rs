@@ -159,7 +159,9 @@ pub fn kernel_name(name: &str) -> Cow<'_, str> {
         name if name.contains("cutlass") => "cutlass",
         _ => "gemm",
     };
-    format!("{what} {tile}").into()
+    // What adds up the parts of a product that was split along its depth.
+    let part = if name.contains("execute_split_k_kernel") { " split-K" } else { "" };
+    format!("{what}{part} {tile}").into()
 }
 
 /// The first two sizes of the form `128x64` in a name.

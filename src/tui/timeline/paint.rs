@@ -58,8 +58,8 @@ impl<'a> Painter<'a> {
             } else {
                 self.bars(canvas, y, row, &cells);
                 self.captions(canvas, y, row, &cells);
-                if row.line == 0 && row.side == Side::Simulated {
-                    self.edges(canvas, y, &cells);
+                if row.line == 0 && matches!(row.side, Side::Measured | Side::Simulated) {
+                    self.edges(canvas, y, row.side, &cells);
                 }
                 self.hits(canvas, y, row, &cells);
             }
@@ -208,18 +208,49 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// A sign at the edge of bars that take another time than measured: `−` is faster, `+` slower.
-    fn edges(&self, canvas: &mut Canvas<'_>, y: u16, cells: &[Cell]) {
+    /// What a bar became, as a sign: `−` faster, `+` slower, `×` it is taken out, `*` it is new.
+    fn turn(&self, side: Side, key: u32) -> Option<(&'static str, Role)> {
         const NO_CHANGE: f64 = 0.01;
-        for (start, width, key) in Self::runs(cells) {
-            let Some((before, after)) = self.scene.lengths(Item::from_key(key)) else { continue };
-            let change = after.0 as f64 / before.0.max(1) as f64 - 1.0;
-            if width < 2 || change.abs() < NO_CHANGE || self.is_faded(key) {
-                continue;
+        if self.is_faded(key) {
+            return None;
+        }
+        let Some((before, after)) = self.scene.lengths(Item::from_key(key)) else {
+            return Some(if side == Side::Measured { ("×", Role::Faint) } else { ("*", Role::Simulated) });
+        };
+        let change = after.0 as f64 / before.0.max(1) as f64 - 1.0;
+        let faster = change < 0.0;
+        (change.abs() >= NO_CHANGE).then_some(if faster { ("−", Role::Good) } else { ("+", Role::Bad) })
+    }
+
+    /// Signs at the edges of bars that take another time than measured. Bars too narrow for a sign of their own share one
+    /// with their neighbours that turned the same way, so that a change is seen however far one has zoomed out.
+    fn edges(&self, canvas: &mut Canvas<'_>, y: u16, side: Side, cells: &[Cell]) {
+        const MOST: usize = 12;
+        let turns: Vec<_> = cells
+            .iter()
+            .map(|cell| self.turn(side, cell.key?).filter(|(sign, _)| side == Side::Simulated || *sign == "×"))
+            .collect();
+        let mut x = 0;
+        while x < cells.len() {
+            let begin = x;
+            let is_wide = |x: usize| cells.get(x + 1).is_some_and(|next| next.key == cells[x].key && next.busy >= FULL);
+            let goes_on = |x: usize| {
+                if is_wide(begin) {
+                    cells[x].key == cells[begin].key
+                } else {
+                    turns[x] == turns[begin] && !is_wide(x) && x - begin < MOST
+                }
+            };
+            x += 1;
+            while x < cells.len() && goes_on(x) {
+                x += 1;
             }
-            let (sign, role) = if change < 0.0 { ("−", Role::Good) } else { ("+", Role::Bad) };
-            let style = canvas.theme().style(Role::Background).patch(canvas.theme().style(role));
-            canvas.cell(start as u16, y, sign, style);
+            let is_alone = begin.checked_sub(1).is_none_or(|before| turns[before].is_none())
+                && turns.get(x).is_none_or(Option::is_none);
+            if let Some((sign, role)) = turns[begin].filter(|_| x - begin > 1 || is_alone) {
+                let style = canvas.theme().style(Role::Background).patch(canvas.theme().style(role));
+                canvas.cell(begin as u16, y, sign, style);
+            }
         }
     }
 

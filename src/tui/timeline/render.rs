@@ -203,19 +203,45 @@ fn draw_ends(scene: Scene<'_>, state: &Timeline, shown: &[Row], canvas: &mut Can
         if let Some(x) = state.span.column_of(period.start.0 as f64, width).filter(|&x| canvas.is_blank(x, y)) {
             canvas.text(x, y, "╎", Role::Faint);
         }
-        let Some(x) = state.span.column_of(period.end.0 as f64, width) else { continue };
         let role = if row.side == Side::Simulated { Role::Simulated } else { Role::Measured };
-        canvas.overlay(x, y, "┊", role);
         let whole = period.end.since(period.start);
-        let labels = [format!(" end {whole}"), format!(" {whole}"), " end".to_owned()];
+        let is_labelled = row.line == 0 && row.depth == 0 && scene.is_main_stream(row.lane);
+        let Some(x) = state.span.column_of(period.end.0 as f64, width) else {
+            if is_labelled && is_beside_the_other_end(scene, state, row.side) {
+                draw_end_outside(canvas, y, (period.end.0 as f64) < state.span.from, (&whole.to_string(), role));
+            }
+            continue;
+        };
+        canvas.overlay(x, y, "┊", role);
+        if !is_labelled {
+            continue;
+        }
+        // Behind the end, where it has room, else before it, over the bars.
+        let labels = [format!(" end {whole}"), format!(" {whole}"), whole.to_string()];
         let room = width.saturating_sub(x + 1) as usize;
         let label = labels.iter().find(|label| label.width() <= room);
-        let is_labelled = row.line == 0 && row.depth == 0 && scene.is_main_stream(row.lane);
-        if let Some(label) = label.filter(|_| is_labelled) {
-            canvas.part(x + 1, y, label.width() as u16, 1).clear(Role::Background);
-            canvas.text(x + 1, y, label, role);
-        }
+        let before = labels[1].width().min(x as usize) as u16;
+        let (from, label) = label.map_or((x - before, &labels[1]), |label| (x + 1, label));
+        canvas.part(from, y, label.width() as u16, 1).clear(Role::Background);
+        canvas.text(from, y, label, role);
+        canvas.overlay(x, y, "┊", role);
     }
+}
+
+/// Whether the iteration of the other side ends within what is shown, so that the eye looks for this one's end too.
+fn is_beside_the_other_end(scene: Scene<'_>, state: &Timeline, side: Side) -> bool {
+    let other = if side == Side::Simulated { Side::Measured } else { Side::Simulated };
+    let end = scene.side(other).period.end.0 as f64;
+    scene.is_edited && (state.span.from..state.span.to).contains(&end)
+}
+
+/// Where an end lies that is not in what is shown, at the edge that is nearer to it.
+fn draw_end_outside(canvas: &mut Canvas<'_>, y: u16, is_before: bool, (end, role): (&str, Role)) {
+    let label = if is_before { format!("◂ end {end} ") } else { format!(" end {end} ▸") };
+    let length = label.width() as u16;
+    let x = if is_before { 0 } else { canvas.width().saturating_sub(length) };
+    canvas.part(x, y, length, 1).clear(Role::Background);
+    canvas.text(x, y, &label, role);
 }
 
 /// Hatches where the busiest stream of a rank does nothing, within its iteration.

@@ -144,7 +144,7 @@ impl Timeline {
     /// The iteration, measured and simulated, with room for the label of its end.
     pub fn iteration([measured, simulated]: [&DensityIndex; 2]) -> Span {
         const BEFORE: f64 = 0.01;
-        const BEHIND: f64 = 0.12;
+        const BEHIND: f64 = 0.16;
         let (start, end) = (measured.period.start, measured.period.end.max(simulated.period.end));
         let length = end.since(start).0 as f64;
         let whole = Span::new(start, end);

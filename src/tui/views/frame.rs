@@ -68,7 +68,7 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
             let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (*key, what.as_str())).collect();
             pane::hints(&keys, 1, &mut part(canvas, regions.bar));
         } else {
-            bare(app, regions, canvas);
+            bare(app, work, regions, canvas);
         }
         return bar::status(app, regions, canvas);
     }
@@ -94,12 +94,22 @@ fn draw_panes(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canva
     bar::status(app, regions, canvas);
 }
 
-/// What can be done where there is no room for a view.
-fn bare(app: &App, regions: &Regions, canvas: &mut Canvas<'_>) {
+/// What there is where no view has room: what belongs beside the number, the steps, and what can be done.
+fn bare(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_>) {
+    /// Lines of keys, below the steps.
+    const KEYS: u16 = 2;
     let key = |command: &str| app.keymap.keys_of(command, None).into_iter().next().unwrap_or_default();
     let keys = BARE_COMMANDS.map(|(command, what)| (key(command), what));
     let keys: Vec<(&str, &str)> = keys.iter().map(|(key, what)| (key.as_str(), *what)).collect();
-    pane::hints(&keys, regions.view.height, &mut part(canvas, regions.view));
+    let mut view = part(canvas, regions.view);
+    let (width, height) = (view.width(), view.height());
+    let caveats = header::caveats(work, true);
+    let told = u16::from(!caveats.is_empty()).min(height.saturating_sub(KEYS));
+    view.part(0, 0, width, told).line(1, 0, &caveats);
+    let free = height.saturating_sub(told + KEYS);
+    let listed = steps::brief_list(work, &mut view.part(0, told, width, free));
+    let used = told + listed;
+    pane::hints(&keys, height - used, &mut view.part(0, used, width, height - used));
     let (width, height) = (layout::LEAST.width, layout::LEAST.height);
     part(canvas, regions.bar).text(1, 0, &format!("views from {width}×{height} cells on"), Role::Faint);
 }
@@ -113,10 +123,11 @@ fn titles(app: &App, work: &Workspace, regions: &Regions, canvas: &mut Canvas<'_
     let is_view = app.focus == Focus::View;
     let Some(area) = regions.scenario else {
         let name_at = line.width().saturating_sub(name.chars().count() as u16 + 2);
+        let room = if regions.is_bare { line.width() } else { name_at.saturating_sub(3) };
         if !regions.is_bare {
             line.text(name_at, 0, &name, role(is_view));
         }
-        return steps::line(work, &app.keymap, &mut line.part(0, 0, name_at.saturating_sub(3), 1));
+        return steps::line(work, &app.keymap, &mut line.part(0, 0, room, 1));
     };
     line.text(2, 0, &cut(&steps::title(work), area.width.saturating_sub(3) as usize), role(!is_view));
     if area.x < regions.view.x {

@@ -208,10 +208,12 @@ fn columns(title: &'static str) -> Vec<Column> {
         column("stream", 14, false, NEVER),
         column("then", 26, false, NEVER),
         column("off iteration", 13, true, 60),
-        column("by", 26, false, 100),
+        column("by", 40, false, 100),
     ]
 }
 
+/// Behind an edit that gains more than the gaps it closes are long.
+const BEYOND: &str = ", less work too";
 /// Wider than any terminal: a column that is not shown.
 const NEVER: u16 = u16::MAX;
 
@@ -243,6 +245,7 @@ fn row(work: &Workspace, group: &GapGroup, nesting: Option<Nesting>, (whole, mos
     let next = one.and_then(|gap| gap.next);
     let next = next.map_or(String::new(), |node| work.scene().caption(super::item_of(work, node)));
     let (by, gains) = match closing(work, group).into_iter().next() {
+        Some((line, gain)) if gain > group.idle => (format!("{line}{BEYOND}"), format!("−{gain}")),
         Some((line, gain)) => (line, format!("−{gain}")),
         None => (String::new(), if group.gaps.is_empty() { String::new() } else { "–".to_owned() }),
     };
@@ -360,7 +363,8 @@ fn closed_by(work: &Workspace, group: &GapGroup) -> Vec<(String, Role)> {
     let mut pieces = vec![("· closed by, off the iteration: ".to_owned(), Role::Dim)];
     for (at, (line, gain)) in closing.into_iter().take(MOST).enumerate() {
         let dot = if at > 0 { "· " } else { "" };
-        pieces.push((format!("{dot}{line} "), Role::Text));
+        let beyond = if gain > group.idle { BEYOND } else { "" };
+        pieces.push((format!("{dot}{line}{beyond} "), Role::Text));
         pieces.push((format!("−{gain} "), Role::Good));
     }
     pieces

@@ -194,7 +194,7 @@ fn iteration(work: &Workspace, words: Words) -> Pieces {
         }
         return pieces;
     }
-    pieces.extend(change(before, after, words != Words::Least));
+    pieces.extend(change(work.outcome.summary.base_steady_ns, after, words != Words::Least));
     if words == Words::Least {
         return pieces;
     }
@@ -204,7 +204,8 @@ fn iteration(work: &Workspace, words: Words) -> Pieces {
     pieces
 }
 
-/// ` ▶ 209.2 ms  −40 %  1.66×`, the factor where there is room.
+/// ` ▶ 209.2 ms  −40 %  1.66×`, the factor where there is room; `before` is the replay of the untouched trace, as for steps and
+/// board, so that what the replay is off cancels.
 fn change(before: DurNs, after: DurNs, with_factor: bool) -> Pieces {
     let factor = ratio(after, before);
     let role = change_role(factor);
@@ -245,7 +246,7 @@ fn change_role(factor: f64) -> Role {
 fn per_sample(work: &Workspace) -> Pieces {
     let batch = work.outcome.summary.batch.filter(|(before, after)| before != after && *after > 0);
     let Some((batch_before, batch_after)) = batch.filter(|_| work.is_edited()) else { return Pieces::new() };
-    let (before, after) = work.iteration_figures();
+    let (before, after) = (work.outcome.summary.base_steady_ns, work.outcome.summary.steady_ns);
     let factor = ratio(after, before) * batch_before as f64 / batch_after as f64;
     vec![("per sample ".to_owned(), Role::Dim), (format!("×{factor:.2}"), change_role(factor))]
 }
@@ -259,7 +260,7 @@ fn also_named(work: &Workspace) -> Pieces {
 
 /// What belongs beside the number: steps without effect, and work that keeps its time because no model covers it; briefly
 /// `27 % unmod.`.
-fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
+pub(super) fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
     let share = work.outcome.summary.unmodelled_share;
     let none = match work.outcome.steps.iter().filter(|step| step.no_effect().is_some()).count() {
         0 => None,

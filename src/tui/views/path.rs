@@ -188,6 +188,9 @@ fn columns(work: &Workspace, is_edited: bool) -> Vec<Column> {
         column("share", 7, true, 0),
         column("", 18, false, 104),
         column("pieces", 7, true, 84),
+        column("average", 10, true, 160),
+        column("longest", 10, true, 128),
+        column("the longest", 30, false, 128),
     ]
 }
 
@@ -224,6 +227,9 @@ fn group_row(work: &Workspace, index: usize, (total, longest): (DurNs, i64)) -> 
             value(percent(now, total), Role::Text),
             value(bar(now.0 as f64 / longest as f64), Role::Chart),
             value(group.count.to_string(), Role::Dim),
+            value(group.average().map_or_else(|| "–".to_owned(), time), Role::Text),
+            value(time(group.longest), Role::Text),
+            table::name(group.example.map_or_else(String::new, |node| caption_of(work, node)), Role::Dim),
         ],
         open: group.example.and_then(|node| item(work, node)).map_or(Open::Nothing, Open::Item),
     }
@@ -291,11 +297,7 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
     let times = if run.count > 1 { format!(" ×{}", run.count) } else { String::new() };
     let is_wait = matches!(segment.kind, SegmentKind::Wait(_));
     let is_device = graph.tasks[segment.node].kind.is_device();
-    let name = if is_device {
-        work.scene().caption(super::item_of(work, segment.node))
-    } else {
-        kernel_name(&name_of(work, run)).into_owned()
-    };
+    let name = if is_device { caption_of(work, segment.node) } else { kernel_name(&name_of(work, run)).into_owned() };
     TableRow {
         values: vec![
             value(work.scene().simulated_at(segment.start).to_string(), Role::Dim),
@@ -308,6 +310,11 @@ fn row(work: &Workspace, run: &Run, total: DurNs, longest: i64) -> TableRow {
         ],
         open: item(work, segment.node).map_or(Open::Nothing, Open::Item),
     }
+}
+
+/// What the bar of a task is labelled with.
+fn caption_of(work: &Workspace, node: NodeId) -> String {
+    work.scene().caption(super::item_of(work, node))
 }
 
 /// What the timeline shows of a task of the path: itself, or the operator that it is host time of.

@@ -122,6 +122,16 @@ pub fn list(work: &Workspace, keymap: &Keymap, is_focused: bool, canvas: &mut Ca
     }
 }
 
+/// The latest steps, as many as there are lines for; how many. None of a single one, which the line of steps has room for.
+pub fn brief_list(work: &Workspace, canvas: &mut Canvas<'_>) -> u16 {
+    let count = work.history.current().steps.len();
+    let shown = if count > 1 { count.min(canvas.height() as usize) } else { 0 };
+    for (y, index) in (0..).zip(count - shown..count) {
+        step(work, index, false, &mut canvas.part(0, y, canvas.width(), 1));
+    }
+    shown as u16
+}
+
 /// A step and what it gains.
 fn step(work: &Workspace, index: usize, is_focused: bool, canvas: &mut Canvas<'_>) {
     let Some(step) = work.history.current().steps.get(index) else { return };
@@ -218,7 +228,6 @@ pub fn command_at(work: &Workspace, keymap: &Keymap, x: u16) -> Option<&'static 
 
 /// Draws the steps in one line, on the rule above the view: `── 1 bf16 −40 % ── 2 …`; those only previewed dashed.
 pub fn line(work: &Workspace, keymap: &Keymap, canvas: &mut Canvas<'_>) {
-    let base = work.outcome.summary.base_steady_ns;
     let name = work.named.current();
     let mut pieces: Vec<(String, Role)> = Vec::new();
     if !name.is_empty() {
@@ -226,23 +235,38 @@ pub fn line(work: &Workspace, keymap: &Keymap, canvas: &mut Canvas<'_>) {
         pieces.push(("──".to_owned(), Role::Border));
     }
     let steps = &work.history.current().steps;
-    for (index, step) in steps.iter().enumerate() {
-        let line = step.to_string();
-        let is_chosen = index == work.step;
-        let role = if step.enabled { Role::Text } else { Role::Faint };
-        pieces.push((format!(" {} ", index + 1), if is_chosen { Role::Accent } else { Role::Dim }));
-        let (text, gained) = gained(step.enabled, outcome_of(work, index, &line), base);
-        pieces.push((line, role));
-        pieces.push((format!(" {text} "), gained));
-        let is_preview = work.is_preview() && index + 1 == steps.len();
-        pieces.push((if is_preview { "╌╌" } else { "──" }.to_owned(), Role::Border));
+    let parts: Vec<[(String, Role); 4]> = (0..steps.len()).map(|index| in_line(work, index)).collect();
+    let width = canvas.width().saturating_sub(2);
+    // The chosen step is one of those shown: what comes before it gives way.
+    let length = |parts: &[[(String, Role); 4]]| parts.iter().flatten().map(|(text, _)| text.width()).sum::<usize>();
+    let until = parts.len().min(work.step + 1);
+    let room = (width as usize).saturating_sub(pieces.iter().map(|(text, _)| text.width()).sum::<usize>());
+    let from = (0..until).find(|&from| length(&parts[from..until]) <= room - room.min(4 * usize::from(from > 0)));
+    let from = from.unwrap_or(until.saturating_sub(1));
+    if from > 0 {
+        pieces.push((" …".to_owned(), Role::Dim));
     }
+    pieces.extend(parts.into_iter().skip(from).flatten());
     if steps.is_empty() {
         for (key, hint) in keyed(keymap).take(IN_A_LINE) {
             pieces.push((format!(" {key} "), Role::Key));
             pieces.push((format!("{} ", hint.brief), Role::Dim));
         }
     }
-    let width = canvas.width();
-    canvas.part(2, 0, width.saturating_sub(2), 1).line(0, 0, &pieces);
+    canvas.part(2, 0, width, 1).line(0, 0, &pieces);
+}
+
+/// A step in the line of steps: its number, itself, what it gains, the rule behind it.
+fn in_line(work: &Workspace, index: usize) -> [(String, Role); 4] {
+    let steps = &work.history.current().steps;
+    let (step, base) = (&steps[index], work.outcome.summary.base_steady_ns);
+    let line = step.to_string();
+    let (text, gained) = gained(step.enabled, outcome_of(work, index, &line), base);
+    let is_preview = work.is_preview() && index + 1 == steps.len();
+    [
+        (format!(" {} ", index + 1), if index == work.step { Role::Accent } else { Role::Dim }),
+        (line, if step.enabled { Role::Text } else { Role::Faint }),
+        (format!(" {text} "), gained),
+        (if is_preview { "╌╌" } else { "──" }.to_owned(), Role::Border),
+    ]
 }

@@ -52,7 +52,7 @@ impl View for Timeline {
 
     fn remark(&self, work: &Workspace) -> Option<String> {
         let remark = if work.is_edited() {
-            " − faster  + slower · underlined: critical path "
+            " − faster  + slower  × gone  * new · underlined: critical path "
         } else {
             " underlined: critical path "
         };

@@ -118,6 +118,12 @@ impl View for WhatIf {
         }
     }
 
+    fn sort(&self, work: &mut Workspace, by: &str) -> CommandResult {
+        work.states.with(|board: &mut BoardState| board.sort(by))?;
+        work.put_board_cursor();
+        Ok(Vec::new())
+    }
+
     fn rows_area(&self, work: &Workspace, area: Rect) -> Rect {
         let is_split = state(work).is_some_and(|board| board.shows_changes);
         Rect { height: if is_split { area.height - area.height / 2 } else { area.height }, ..area }
@@ -134,6 +140,7 @@ impl View for WhatIf {
             ("space", "stack"),
             ("←→", "turn the number"),
             ("tab", "kernels that change"),
+            ("C-s", "sort"),
             ("esc", "back"),
         ];
         keys.map(|(key, what)| (key, what.to_owned())).to_vec()

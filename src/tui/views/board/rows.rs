@@ -10,10 +10,12 @@ use crate::tui::workspace::Workspace;
 use retime_core::device::{DeviceProfile, Precision};
 use retime_core::units::{DurNs, Percent};
 
-use super::state::{Among, BoardLine, BoardRow, BoardState};
+use super::state::{Among, BoardLine, BoardRow, BoardState, By};
 
 /// Columns of the bar of time.
 pub const BAR: u16 = 8;
+/// From here on there is room for the band, and for what is gained at its far end, by which the rows are sorted.
+const WIDE: u16 = 140;
 /// A share of the device's time that is not modelled below this is not worth a word.
 pub const NOTABLE: f64 = 0.005;
 
@@ -40,6 +42,8 @@ pub fn table<'a>(work: &'a Workspace, board: &'a BoardState) -> Table<'a> {
         column("memory", 11, true, 62),
         column("not modelled", 12, true, if is_devices { 96 } else { 80 }),
         column("gains most", if has_prices { 16 } else { 22 }, false, if is_devices { 120 } else { 104 }),
+        column("far end", 9, true, WIDE),
+        column("band", 21, true, WIDE),
     ]);
     let rows = Rows { work, board };
     Table {
@@ -72,8 +76,8 @@ fn summary(work: &Workspace, board: &BoardState) -> Vec<(String, Role)> {
     } else {
         pieces.push((format!(" · {} more being tried", board.waiting.len()), Role::Warn));
     }
-    if board.among != Among::Batches {
-        pieces.push((" · by what is gained at least".to_owned(), Role::Dim));
+    if board.among != Among::Batches || board.by != By::Gain {
+        pieces.push((format!(" · {}", board.by.name()), Role::Dim));
     }
     if board.among == Among::Devices
         && let Some((device, cost)) = (Rows { work, board }).cheapest()
@@ -158,6 +162,8 @@ impl Rows<'_> {
             value(memory, role(if fits { Role::Text } else { Role::Bad })),
             value(left, role(Role::Warn)),
             value(most, role(Role::Dim)),
+            value(signed_percent(trial.sure_ratio - 1.0), role(Role::Dim)),
+            value(format!("{} – {}", trial.band.low_ns, trial.band.high_ns), role(Role::Dim)),
         ]);
         TableRow { values, open: Open::Nothing }
     }
@@ -166,7 +172,7 @@ impl Rows<'_> {
     fn cost(&self, trial: &Trial) -> Option<f64> {
         const STEPS: f64 = 1_000.0;
         const HOUR_NS: f64 = 3.6e12;
-        let price = self.board.prices.get(trial.line.rsplit(' ').next()?)?;
+        let price = self.board.price(&trial.line)?;
         let devices = f64::from(self.work.loaded.graph.rank_count().max(1));
         Some(price * devices * STEPS * trial.steady_ns.0 as f64 / HOUR_NS)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::session::{Section, Trial, candidates, number_of, put};
+use crate::tui::command::named;
 use crate::tui::effect::Effect;
 use crate::tui::runner::{Analysis, Request};
 use crate::tui::views::View;
@@ -45,6 +46,44 @@ pub struct BoardRow {
     order: f64,
 }
 
+/// What the rows of a section are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// What is gained at the far end of the band.
+    #[default]
+    Gain,
+    /// The iteration.
+    Iteration,
+    /// Time per sample.
+    Sample,
+    /// Memory; what is not known comes last.
+    Memory,
+    /// What steps cost, where the user's prices name the device; others come last.
+    Cost,
+}
+
+impl By {
+    /// All of them with the column that shows it, in the order of the key.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("gain", Self::Gain),
+        ("iteration", Self::Iteration),
+        ("per sample", Self::Sample),
+        ("memory", Self::Memory),
+        ("1000 steps", Self::Cost),
+    ];
+
+    /// What it is called above the rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gain => "by what is gained at least",
+            Self::Iteration => "shortest iteration first",
+            Self::Sample => "least time per sample first",
+            Self::Memory => "least memory first",
+            Self::Cost => "cheapest steps first",
+        }
+    }
+}
+
 /// A line of the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardLine {
@@ -71,6 +110,8 @@ pub struct BoardState {
     pub among: Among,
     /// What is typed.
     pub typed: String,
+    /// What the rows are sorted by.
+    pub by: By,
     /// Edits put together, in order.
     pub stacked: Vec<String>,
     /// The edit the user went to.
@@ -95,8 +136,8 @@ impl BoardState {
         let words: Vec<String> = typed.split_whitespace().map(str::to_lowercase).collect();
         for section in Section::ALL {
             let mut rows: Vec<usize> = (0..self.rows.len()).filter(|&at| self.is_shown(section, &words, at)).collect();
-            let key = |at: usize| (self.rows[at].trial.no_effect.is_some(), self.rows[at].order);
-            if self.among == Among::Batches {
+            let key = |at: usize| (self.rows[at].trial.no_effect.is_some(), self.rank(at));
+            if self.among == Among::Batches && self.by == By::Gain {
                 let mut sized: Vec<(f64, usize)> =
                     rows.iter().map(|&at| (number_of_line(&self.rows[at].trial.line).unwrap_or(0.0), at)).collect();
                 sized.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -114,6 +155,38 @@ impl BoardState {
             lines.extend(rows.into_iter().map(BoardLine::Row));
         }
         lines
+    }
+
+    /// What a row is sorted by, the least first.
+    fn rank(&self, at: usize) -> f64 {
+        let row = &self.rows[at];
+        let steady = row.trial.steady_ns.0 as f64;
+        match self.by {
+            By::Gain => row.order,
+            By::Iteration => steady,
+            By::Sample => row.trial.ratio,
+            By::Memory => row.trial.memory_bytes.map_or(f64::MAX, |bytes| bytes.0 as f64),
+            By::Cost => self.price(&row.trial.line).map_or(f64::MAX, |price| price * steady),
+        }
+    }
+
+    /// What an hour of the device that a line names costs.
+    pub fn price(&self, line: &str) -> Option<f64> {
+        self.prices.get(line.rsplit(' ').next()?).copied()
+    }
+
+    /// Sorts by what is named, else by the next that there is.
+    ///
+    /// # Errors
+    /// No column is called so.
+    pub fn sort(&mut self, by: &str) -> Result<(), String> {
+        let known = if self.prices.is_empty() { &By::ALL[..By::ALL.len() - 1] } else { &By::ALL[..] };
+        let now = known.iter().position(|&(_, by)| by == self.by).unwrap_or(0);
+        self.by = match named(by, known)? {
+            Some(by) => by,
+            None => known[(now + 1) % known.len()].1,
+        };
+        Ok(())
     }
 
     fn is_shown(&self, section: Section, words: &[String], at: usize) -> bool {

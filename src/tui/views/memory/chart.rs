@@ -6,7 +6,7 @@ use crate::tui::theme::{Paint, Role};
 use crate::tui::timeline::{Span, round_amounts, ticks};
 use crate::tui::workspace::Workspace;
 use retime_core::memory::{Holds, Peak};
-use retime_core::units::{Bytes, TimeNs};
+use retime_core::units::{Bytes, DurNs, TimeNs};
 
 /// Columns left of the chart for its scale.
 const SCALE: u16 = 10;
@@ -37,15 +37,14 @@ pub(super) fn render(work: &Workspace, canvas: &mut Canvas<'_>) {
     let (was, now) = work.iteration_figures();
     let peak = before.map_or(0, |it| it.peak.bytes.0).max(after.peak.bytes.0).max(1) as f64;
     let shown = limit.filter(|limit| *limit <= FAR * peak).map_or(peak, |limit| limit.clamp(peak, f64::MAX));
-    let mut axes = Axes {
+    let sides: Vec<&MemoryOverTime> = before.into_iter().chain([after]).collect();
+    let (end, later) = extent(&sides, was.max(now).0);
+    let axes = Axes {
         width: canvas.width().saturating_sub(SCALE + 1),
         height: canvas.height().saturating_sub(BELOW + 1),
-        end: before.map_or(0, settles).max(settles(after)),
+        end,
         most: shown * HEADROOM,
     };
-    if axes.end <= 0 {
-        axes.end = was.max(now).0.max(1);
-    }
     scales(&axes, canvas);
     let mut inner = canvas.part(SCALE, 1, axes.width, axes.height);
     stacks(&columns(&after.held, &axes), &axes, &mut inner);
@@ -53,14 +52,31 @@ pub(super) fn render(work: &Workspace, canvas: &mut Canvas<'_>) {
         line(&columns(&before.held, &axes), &axes, &mut inner);
     }
     marks(after, limit, &axes, &mut inner);
+    if let Some(until) = later {
+        let text = format!(" less than a tenth of the peak comes and goes until {} ▸", DurNs(until));
+        inner.right(0, axes.height.saturating_sub(1), 0, &[(text, Role::Dim)]);
+    }
 }
 
-/// When no more comes or goes than a hundredth of the peak, and a tenth of that time besides: the host may wait long after.
-fn settles(side: &MemoryOverTime) -> i64 {
-    let (least, end) = (side.peak.bytes.0 / 100, side.held.last().map_or(0, |held| held.bytes.0));
-    let moves = |held: &Peak| held.bytes.0.abs_diff(end) > least;
-    let last = side.held.iter().rposition(moves).and_then(|at| side.held.get(at + 1));
-    last.map_or(0, |held| held.at.0.saturating_mul(11) / 10)
+/// When no more than `share` of the peak comes or goes from then to the end; `None` where it never does.
+fn settles(side: &MemoryOverTime, share: u64) -> Option<i64> {
+    let (least, end) = (side.peak.bytes.0 / share, side.held.last().map_or(0, |held| held.bytes.0));
+    let last = side.held.iter().rposition(|held| held.bytes.0.abs_diff(end) > least)?;
+    side.held.get(last + 1).map(|held| held.at.0)
+}
+
+/// Where the axis ends, and until when a little comes and goes that is then not drawn.
+///
+/// The host may be done long before the device: a tenth of the peak more or less at the end is not worth most of the width.
+fn extent(sides: &[&MemoryOverTime], whole: i64) -> (i64, Option<i64>) {
+    let latest = |share: u64| sides.iter().filter_map(|side| settles(side, share)).max();
+    let with_room = |at: i64| at.saturating_mul(11) / 10;
+    let (all, most) = (latest(100), latest(10));
+    match (all, most) {
+        (Some(all), Some(most)) if with_room(most) < all / 2 => (with_room(most), Some(all)),
+        (Some(all), _) => (with_room(all), None),
+        (None, _) => (whole.max(1), None),
+    }
 }
 
 impl Axes {

@@ -174,9 +174,14 @@ fn computing(observed: &Observed<'_>, thread: &Thread) -> Vec<bool> {
     computes.collect()
 }
 
+/// Whether an operator of PyTorch only describes or allocates tensors.
+pub(super) fn is_description(name: &str) -> bool {
+    name.strip_prefix("aten::").is_some_and(|operator| STRUCTURAL.contains(&operator))
+}
+
 fn is_structural(name: &str) -> bool {
     match name.split_once("::") {
-        Some(("aten", operator)) => STRUCTURAL.contains(&operator),
+        Some(("aten", _)) => is_description(name),
         Some((space, _)) => space == "autograd" || space == "profiler",
         None => name.ends_with("Backward0") || STRUCTURAL.contains(&name),
     }

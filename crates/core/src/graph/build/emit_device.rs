@@ -8,7 +8,9 @@ use super::draft::{Edge, NONE};
 use super::emit::{RankWriter, What};
 use super::emit_host::{last_end, main_thread};
 use super::late::Cause;
-use super::{follow, launch};
+use super::observed::Observed;
+use super::threads::Call;
+use super::{compute, follow, launch};
 
 /// What stands for work that was not recorded is called.
 const NOT_RECORDED: &str = "(not recorded)";
@@ -46,7 +48,8 @@ fn add(writer: &mut RankWriter<'_, '_>, activity: &Activity) -> u32 {
     // The kernels of a graph are launched by one call and have each an operator of its own.
     let own = writer.named.get(&observed.trace.events.external(activity.event)).copied();
     let own = own.filter(|_| activity.call.is_some_and(|call| observed.activities.launches_several(call)));
-    let operator = own.or_else(|| call.and_then(|call| writer.operator(call.thread as usize, call.operator)));
+    let around = |call: &Call| writer.operator(call.thread as usize, launching(observed, activity, call));
+    let operator = own.or_else(|| call.and_then(around));
     let name = writer.name(observed.trace.events.name(activity.event));
     let kind = match activity.kind {
         ActivityKind::Kernel => TaskKind::Kernel,
@@ -61,6 +64,22 @@ fn add(writer: &mut RankWriter<'_, '_>, activity: &Activity) -> u32 {
         writer.shared.draft.tasks[task as usize].bytes = copy.bytes;
     }
     task
+}
+
+/// The operator around a call. Calls and operators have clocks of their own: a kernel whose launch seems to lie in an operator
+/// that only describes or allocates tensors is of the one that this was called by.
+fn launching(observed: &Observed<'_>, activity: &Activity, call: &Call) -> Option<u32> {
+    let operators = &observed.threads.list[call.thread as usize].operators;
+    let mut operator = call.operator?;
+    while activity.kind == ActivityKind::Kernel
+        && let Some(parent) = operators[operator as usize].parent
+        && compute::is_description(
+            observed.trace.names.get(observed.trace.events.name(operators[operator as usize].event)),
+        )
+    {
+        operator = parent;
+    }
+    Some(operator)
 }
 
 fn connect(writer: &mut RankWriter<'_, '_>, index: u32) {

@@ -331,6 +331,21 @@ fn another_algorithm_of_a_convolution_is_under_the_roofs_of_another_device() {
 }
 
 #[test]
+fn another_algorithm_of_a_convolution_is_priced_once_on_another_device() {
+    let (engine, open, build) = (engine(), OpenOptions::default(), BuildOptions::default());
+    let loaded = engine.load(&[sample("public/vgg13-train-h100.json.gz")], &open, &build).unwrap().remove(0);
+    for algorithm in ["direct", "fft", "winograd", "im2col"] {
+        let step = format!("conv-algorithm {algorithm}");
+        let time = |device: &str| {
+            let swapped = format!("swap-gpu {device}");
+            evaluated(&engine, &loaded, &[&step, &swapped]).summary.steady_ns.0 as f64
+        };
+        // Arithmetic is as fast, memory faster.
+        assert!(time("H200") <= 1.02 * time("H100-SXM"), "{algorithm}: {} for {}", time("H200"), time("H100-SXM"));
+    }
+}
+
+#[test]
 fn what_no_model_covers_keeps_its_time_on_another_host() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs/unsorted.json");
     let (engine, open, build) = (engine(), OpenOptions::default(), BuildOptions::default());

@@ -238,3 +238,16 @@ fn what_a_step_is_given_is_copied_to_a_gpu_and_grows_with_the_batch_as_updates_o
     let on_host = copied_and_updated(&with(&engine, base, &["place-on Xeon-Gold-6230"]));
     assert_eq!(on_host.0, 0, "nothing is copied to where it is");
 }
+
+#[test]
+fn a_network_written_at_a_batch_and_resized_to_it_holds_as_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(sample(NETWORK)).unwrap();
+    let path = folder.path().join("written.toml");
+    std::fs::write(&path, text.replace("input = [1,", "input = [64,")).unwrap();
+    let engine = engine();
+    let written = with(&engine, loaded(&[path]), &["place-on V100"]).summary;
+    let resized = with(&engine, open(NETWORK), &["place-on V100", "resize-batch 64"]).summary;
+    assert_eq!(written.simulated_ns, resized.simulated_ns);
+    assert_eq!(written.memory_bytes, resized.memory_bytes);
+}

@@ -323,6 +323,19 @@ fn what_is_reordered_on_a_stream_lets_what_waits_for_it_start() {
 }
 
 #[test]
+fn what_is_launched_once_its_stream_was_waited_for_does_not_come_before_what_was_waited_for() {
+    let mut made = Made::default();
+    made.run(&op("aten::mm", "gemm", 100.0));
+    made.synchronise();
+    made.run(&op("aten::cat", "cat", 20.0)).step(1, 0.0);
+    let opened = made.open();
+    let edit = "reorder kernel=cat before kernel=gemm";
+    assert_near(opened.change(&[edit]), 0.0);
+    let said = opened.resolve(&[edit]).reports[0].lines();
+    assert!(said.iter().any(|line| line.contains("wait for what they would come before")), "{said:?}");
+}
+
+#[test]
 fn resized_and_replaced_operators_take_the_ratio_of_their_bytes() {
     let opened = training().open();
     let grown = "resize-op name=aten::relu 67108864->134217728";

@@ -63,6 +63,18 @@ fn work_that_edits_gave_to_tasks_is_there_when_the_iteration_is_opened_again_and
 }
 
 #[test]
+fn work_placed_on_a_host_is_all_in_the_step_that_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("placed.json").display().to_string();
+    for name in ["dlrm-ddp-b256-on-v100.predicted.json.gz", "dlrm-ddp-b64-fp32-cpu.kineto.json.gz"] {
+        let (trace, step) = (sample(name), "place-on CPU");
+        let own = work(&trace, &[step]);
+        export(&trace, &[step], &path);
+        assert!(is_near(work(&path, &[]), own, 1e-3), "{name}: {own:?} opens as {:?}", work(&path, &[]));
+    }
+}
+
+#[test]
 fn an_iteration_without_edits_states_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("same.json").display().to_string();

@@ -128,7 +128,7 @@ pub fn calibrate_device(
     };
     let base = catalog.find(known).map_err(|_| whole(unknown()))?;
     let id = target.device.map_or_else(|| base.id.clone(), str::to_owned);
-    let device = DeviceProfile { id: id.clone(), lineage: lineage(&id, base), ..DeviceProfile::clone(base) };
+    let device = base.heir(&id);
     let mut found = DeviceCalibration {
         id,
         inherits: base.id.clone(),
@@ -162,11 +162,6 @@ pub fn calibrate_device(
         return Err(whole(FitError::Nothing(found.unused.join("; "))));
     }
     Ok(found)
-}
-
-fn lineage(id: &str, base: &DeviceProfile) -> Vec<String> {
-    let own = (base.id != id).then(|| base.id.clone());
-    own.into_iter().chain(base.lineage.iter().cloned()).collect()
 }
 
 impl DeviceCalibration {

@@ -71,6 +71,9 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<()> {
         let answer = whatif::answer(&engine, &args.paths)?;
         heading(&mut page, "Edits against measurements", "Families of `lab whatif`, which prints every row.");
         table(&mut page, &SUMMARY, answer.summaries.iter().map(Summary::cells));
+        for line in answer.coverage() {
+            let _ = writeln!(page, "\n{line}");
+        }
     }
     print!("{page}");
     Ok(())

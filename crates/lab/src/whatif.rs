@@ -29,7 +29,7 @@ use retime::session::{Engine, EngineError, Loaded};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::trace::OpenOptions;
 
-pub(crate) use answer::{Answer, Calibration, SUMMARY, Summary};
+pub(crate) use answer::{Answer, SUMMARY, Summary};
 use answer::{Constants, ROW, Row};
 use sources::Sources;
 
@@ -83,35 +83,13 @@ fn describe(answer: &Answer, rows: &output::Table, out: &mut dyn Write) -> io::R
         table.row(summary.cells());
     }
     output::text(&table, out)?;
-    if let Some(bands) = &answer.bands {
-        let (inside, claimed) = (100.0 * bands.inside, 100.0 * bands.claimed);
-        writeln!(
-            out,
-            "{inside:.0} % of {} measurements lie inside the stated bands, which claim {claimed:.0} %",
-            bands.n
-        )?;
-    }
-    for (how, kernels) in [("anchored", answer.swapped.anchored), ("unanchored", answer.swapped.absolute)] {
-        if let Some(Calibration { n, inside, claimed }) = kernels {
-            writeln!(
-                out,
-                "GPU swap by kernel: {:.0} % of {n} {how} ones lie inside their bands, which claim {:.0} %",
-                100.0 * inside,
-                100.0 * claimed
-            )?;
-        }
+    for line in answer.coverage() {
+        writeln!(out, "{line}")?;
     }
     writeln!(
         out,
         "published times: what the models leave unexplained of the time a prediction starts from stays where a trace has all of the device's work (ResNet-50), else it is taken to grow along; bands reach to the other"
     )?;
-    if let Some(Calibration { n, inside, .. }) = answer.left_out {
-        writeln!(
-            out,
-            "{:.0} % of {n} on captures, where the band of each kind of model is as wide as the errors of the others",
-            100.0 * inside
-        )?;
-    }
     for what in &answer.not_checked {
         writeln!(out, "not checked: {what}")?;
     }

@@ -1,14 +1,14 @@
 //! Laws of one edit: an identity is the base, no task is free, accounts add up, what does nothing says so, nothing predicted is
 //! exact, and an exported iteration opens again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 use retime::session::{ExportFormat, Exported, Loaded, Outcome, Side, Sweep, SweepRun, export};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::roofline::Roofs;
 use retime_core::cost::{Family, Shape, Work};
-use retime_core::graph::{BuildOptions, LaneKind, NodeId, TaskId, TaskKind};
+use retime_core::graph::{BuildOptions, LaneId, LaneKind, NodeId, TaskId, TaskKind};
 use retime_core::scenario::{EffectKind, Resolved, Scenario};
 use retime_core::units::DurNs;
 
@@ -16,7 +16,7 @@ use super::Violation;
 use super::subject::{NOTHING, Subject, time};
 use crate::support::edits::LINES;
 
-pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, REOPENED, COMPARED];
+pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, CROWDED, REOPENED, COMPARED];
 
 const IDENTITY: &str = "an edit that asks for what there is changes something";
 const FREE: &str = "a task that ran takes no time and was not removed";
@@ -24,6 +24,7 @@ const ACCOUNTS: &str = "changed, kept and removed device time is not that of the
 const SILENT: &str = "an edit changes nothing and does not say so, or says so and changes something";
 const BAND: &str = "something was predicted and the band has no width";
 const ROOF: &str = "a kernel that a model predicts runs above a theoretical roof";
+const CROWDED: &str = "a stream has more work than the iteration has time";
 const REOPENED: &str = "an exported iteration opens as another";
 const COMPARED: &str = "what edits are compared by is far from what was recorded";
 
@@ -120,6 +121,7 @@ fn of_edit(subject: &Subject, line: &str, outcome: &Outcome) -> Vec<Violation> {
         silent(subject, outcome).map(|shown| (SILENT, shown)),
         band(subject, outcome).map(|shown| (BAND, shown)),
         roof(subject, line, outcome).map(|shown| (ROOF, shown)),
+        crowded(subject, outcome).map(|shown| (CROWDED, shown)),
     ];
     all.into_iter().flatten().map(|(law, shown)| subject.violation(law, line, shown)).collect()
 }
@@ -212,6 +214,29 @@ fn band(subject: &Subject, outcome: &Outcome) -> Option<String> {
     let bands = [summary.error_band, summary.steady_band];
     let is_exact = bands.iter().any(|band| band.low_ns >= band.high_ns);
     (is_predicted && is_exact).then(|| format!("exactly {}", summary.simulated_ns))
+}
+
+/// A stream whose work, one after the other, takes longer than the iteration, though it did not as traced.
+fn crowded(subject: &Subject, outcome: &Outcome) -> Option<String> {
+    /// Borders of a step lie where its last work ends, on whichever stream.
+    const SLACK: f64 = 1.01;
+    let (graph, resolved) = (subject.graph(), &outcome.resolved);
+    let inside = graph.iteration_tasks();
+    let moved: BTreeSet<NodeId> = resolved.moved.iter().map(|&(node, _)| node).collect();
+    let mut lanes: BTreeMap<LaneId, (i64, i64)> = BTreeMap::new();
+    for node in graph.tasks.node_indices().filter(|node| inside[node.index()] && !moved.contains(node)) {
+        let task = &graph.tasks[node];
+        if task.kind.is_device() && !matches!(task.kind, TaskKind::Collective(_)) {
+            let (before, now) = lanes.entry(task.lane).or_default();
+            *before += task.duration.0;
+            *now += duration(outcome, resolved.timed.task(node));
+        }
+    }
+    let before = subject.loaded.replay.summary.steady_ns.0;
+    let longest = SLACK * time(outcome);
+    let is_crowded = |&(_, (was, now)): &(LaneId, (i64, i64))| was <= before && now as f64 > longest;
+    let (lane, (_, now)) = lanes.into_iter().find(is_crowded)?;
+    Some(format!("{:.3} ms of work on {lane:?} in {:.3} ms", now as f64 / 1e6, time(outcome) / 1e6))
 }
 
 /// What rounding to nanoseconds and figures of vendors may be off by.

@@ -70,7 +70,7 @@ fn is_better(better: &DeviceProfile, worse: &DeviceProfile) -> bool {
         && better.dram_bandwidth.0 >= worse.dram_bandwidth.0
         && better.bandwidth().0 >= worse.bandwidth().0
         && better.kernel_start <= worse.kernel_start
-        && better.is_amd() == worse.is_amd()
+        && better.is_amd == worse.is_amd
 }
 
 fn devices(subject: &Subject) -> Vec<Violation> {

@@ -16,7 +16,7 @@ use super::lookup::is_mostly_start;
 use super::memo::{Distinct, Memo};
 use super::models::{CostModels, Placed, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
-use super::roofline::{LeastTimes, roofline_us};
+use super::roofline::{LeastTimes, memory_rate, roofline_us};
 use super::trace_error::trace_error;
 use super::work::{Shape, Work, element_bytes};
 
@@ -236,7 +236,7 @@ impl CrossDevice<'_> {
             ErrorCorrelation::Correlated => 0.0,
             ErrorCorrelation::Independent => RECOGNISED,
         };
-        if correlation == ErrorCorrelation::Independent || self.old.1.is_amd() != self.new.1.is_amd() {
+        if correlation == ErrorCorrelation::Independent || self.old.1.is_amd != self.new.1.is_amd {
             // What both sides of the ratio miss of running models.
             error = error.max(trace_error(new) * SQRT_2);
         }
@@ -257,13 +257,13 @@ impl CrossDevice<'_> {
         if self.old.0 == self.new.0 || [from, to].iter().any(|device| device.kind != DeviceKind::Gpu) {
             return ErrorCorrelation::Same;
         }
-        let one_maker = from.is_amd() == to.is_amd();
+        let one_maker = from.is_amd == to.is_amd;
         let are_shared = before.model == SHARED && after.model == SHARED;
         let is_correlated = match Domain::of(new) {
             None | Some(Domain::Streaming) => true,
             Some(Domain::Conv | Domain::Attention | Domain::Decode) => one_maker,
             // AMD's GPUs take the parameters of the one that was measured.
-            Some(_) => from.chip() == to.chip() || one_maker && (are_shared || from.is_amd()),
+            Some(_) => from.chip() == to.chip() || one_maker && (are_shared || from.is_amd),
         };
         if is_correlated { ErrorCorrelation::Correlated } else { ErrorCorrelation::Independent }
     }
@@ -280,11 +280,19 @@ impl CrossDevice<'_> {
             chosen_times(work, device).map_or(duration, |times| duration.scale(times.ratio))
         };
         let shared = |work: &Work, device| {
-            let alone = Domain::of(work).map(|domain| self.models.fits().shared(domain, work, device));
-            alone.map(|estimate| by_choice(in_a_model(estimate, work, device).duration, work, device))
+            let chosen_by_library = without_choice(work);
+            let alone = Domain::of(work).map(|domain| self.models.fits().shared(domain, &chosen_by_library, device));
+            alone.map(|estimate| {
+                by_choice(
+                    in_a_model(estimate, &chosen_by_library, (device, memory_rate(device))).duration,
+                    work,
+                    device,
+                )
+            })
         };
         let ours = shared(old, self.old.1).zip(shared(new, self.new.1));
-        let roofline = |work, device| by_choice(DurNs::from_us_f64(roofline_us(work, device)), work, device);
+        let roofline =
+            |work, device| by_choice(DurNs::from_us_f64(roofline_us(&without_choice(work), device)), work, device);
         let (model, times) = ours.map_or_else(
             || ("roofline", (roofline(old, self.old.1), roofline(new, self.new.1))),
             |times| (SHARED, times),

@@ -18,7 +18,7 @@ use super::mlp::{Mlp, paper_features};
 use super::models::{estimate_of, quantisation};
 use super::operators::{GemmSize, gemm_bytes, with_images};
 use super::prediction::Estimate;
-use super::roofline;
+use super::roofline::{self, memory_rate, memory_rate_of};
 use super::structured::{self, structured_us};
 use super::work::{Family, Shape, Work, element_bytes, element_bytes_of};
 
@@ -147,6 +147,8 @@ const LEAST_SENSITIVITY: f64 = 0.1;
 
 /// Powers of two by which a size may lie outside the fitted range before corrections are no longer asked; they fade out on the way.
 const MARGIN: f32 = 0.5;
+/// Powers of two by which a figure of a device that inherits a fit may differ before corrections are no longer asked.
+const UNLIKE: f64 = 0.5;
 
 impl Fit {
     /// What the host adds to the calls that it was fitted to.
@@ -218,8 +220,8 @@ impl Fit {
     }
 
     /// Times of kernels alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
-    /// them, the structured model is on its own; so it is on a device that only inherits from the one measured, since its
-    /// parameters are shares of a device's figures and the rest is not.
+    /// them, the structured model is on its own; so it is more and more the further the figures of a device that inherits from the one
+    /// measured lie from that one's, since its parameters are shares of a device's figures and the rest is not.
     fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let parts: Vec<Part> = works.iter().map(|work| self.part(work, device)).collect();
         let corrected = works.iter().zip(&parts).filter(|(_, part)| part.sensitivity > 0.0);
@@ -250,15 +252,22 @@ impl Fit {
 
     fn part(&self, work: &Work, device: &DeviceProfile) -> Part {
         let kernel = structured_us(self.domain, work, device, &self.parameters_on(device));
-        let covered = self.coverage(work);
-        if !self.devices.contains(&device.id) {
-            return Part { kernel, whole: kernel, sensitivity: 0.0, extrapolated: covered <= 0.0 };
+        let alike = self.likeness(device);
+        let covered = self.coverage(work) * alike;
+        if alike <= 0.0 {
+            return Part { kernel, whole: kernel, sensitivity: 0.0, extrapolated: self.coverage(work) <= 0.0 };
         }
         let (whole, sensitivity) = (self.host().call_us(kernel), self.host().sensitivity(kernel));
         if covered <= 0.0 || sensitivity < LEAST_SENSITIVITY {
             return Part { kernel, whole, sensitivity: 0.0, extrapolated: true };
         }
         Part { kernel, whole, sensitivity: sensitivity * covered, extrapolated: false }
+    }
+
+    /// 1 on a device that was measured, falling to 0 on one that inherits from it and has a figure [`UNLIKE`] powers of two off.
+    fn likeness(&self, device: &DeviceProfile) -> f64 {
+        let nearest = self.devices.iter().filter_map(|id| device.apart(id)).fold(f64::INFINITY, f64::min);
+        (1.0 - nearest / UNLIKE).max(0.0)
     }
 
     /// How much of what was measured holds for `work`: 1 where its sizes lie within those measured, falling to 0 over the margin beside
@@ -363,6 +372,14 @@ impl Fits {
         places.into_iter().flatten().filter_map(|&at| self.measured.get(at)).map(AsRef::as_ref)
     }
 
+    /// The memory bandwidth of the device whose tables of products in 8 bits tell of `device`: of itself, of one that it inherits from, or,
+    /// where parameters of all devices do, its own; in bytes per second.
+    pub(super) fn bandwidth_of_tables(&self, device: &DeviceProfile) -> f64 {
+        let mut known = std::iter::once(&device.id).chain(&device.lineage);
+        let measured = known.find(|id| self.of_chip(Domain::Gemm8, id).next().is_some());
+        measured.map_or_else(|| memory_rate(device), |id| memory_rate_of(device.bandwidths_of(id)))
+    }
+
     /// All fits in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Fit> {
         self.measured.iter().map(AsRef::as_ref)
@@ -409,14 +426,16 @@ impl Fits {
 
     /// `estimate` of a product, or where that is less what the same product takes in more bits.
     fn no_slower_than_wider(&self, estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
-        let Some((wider, beside)) = wider(work, device) else { return estimate };
+        let Some((wider, beside)) = wider(work, device, self.bandwidth_of_tables(device)) else { return estimate };
         let Some(domain) = Domain::of(&wider) else { return estimate };
         let Some(other) = self.estimates(domain, &[&wider], device).pop() else { return estimate };
         if work.precision == Precision::Tf32 {
             return if other.duration < estimate.duration { other } else { estimate };
         }
-        let (error, slack) =
-            (estimate.error.max(other.error), 1.0 + f64::from(estimate.error) + f64::from(other.error));
+        let error = estimate.error.max(other.error);
+        // What was measured on the device may contradict the order by as much as both may err.
+        let is_measured = Domain::of(work).is_some_and(|own| self.of_chip(own, &device.id).next().is_some());
+        let slack = if is_measured { 1.0 + f64::from(estimate.error) + f64::from(other.error) } else { 1.0 };
         let duration = other.duration.scale(slack) + beside;
         if duration < estimate.duration { Estimate { duration, error, ..other } } else { estimate }
     }
@@ -449,7 +468,7 @@ impl Fits {
     /// The fit of the AMD GPU whose kernels were measured, for others of AMD: its libraries' shares of a device's figures are not those of
     /// NVIDIA's, from whose GPUs the parameters for unseen devices are.
     fn of_maker(&self, domain: Domain, device: &DeviceProfile) -> Option<&Fit> {
-        device.is_amd().then(|| self.find(domain, MEASURED_AMD)).flatten()
+        device.is_amd.then(|| self.find(domain, MEASURED_AMD)).flatten()
     }
 
     /// The time of `work` with the parameters for unseen devices, fit or not: comparable between any two devices.
@@ -459,7 +478,7 @@ impl Fits {
 
     fn estimate_unseen(&self, domain: Domain, work: &Work, device: &DeviceProfile) -> Estimate {
         let of_nvidia = structured_us(domain, work, device, &self.parameters_unseen(domain, device));
-        let us = if domain == Domain::Attention && device.is_amd() { of_nvidia / AMD_ATTENTION } else { of_nvidia };
+        let us = if domain == Domain::Attention && device.is_amd { of_nvidia / AMD_ATTENTION } else { of_nvidia };
         let error = self.unseen.get(&domain).map_or(UNFITTED_ERROR, |unseen| unseen.error);
         estimate_of(us, "structured-unseen", error, true)
     }
@@ -490,13 +509,15 @@ fn between(own: Estimate, other: Estimate, share: f64) -> Estimate {
 /// How many times as many images a convolution is compared with.
 const MORE_IMAGES: [u64; 3] = [2, 4, 8];
 
-/// The product `work` with factors in the next more bits that `device` has units for, and what a table of `work` holds beside it.
-fn wider(work: &Work, device: &DeviceProfile) -> Option<(Work, DurNs)> {
+/// The product `work` with factors in the next more bits that `device` has units for, and what a table of `work`, made on a device
+/// of that memory bandwidth, holds beside it.
+fn wider(work: &Work, device: &DeviceProfile, bandwidth: f64) -> Option<(Work, DurNs)> {
     let &Shape::Gemm { batch, m, k, .. } = &work.shape else { return None };
     // Products in 8 bits give 16.
     let (precisions, read, written, beside): (&[Precision], u64, u64, DurNs) = match work.precision {
         Precision::Fp8Tensor | Precision::Int8Tensor => {
-            let quantised = quantisation(batch.saturating_mul(m).saturating_mul(k), device);
+            let elements = batch.saturating_mul(m).saturating_mul(k);
+            let quantised = device.kernel_start + quantisation(elements, bandwidth);
             (&[Precision::Bf16Tensor, Precision::Fp16Tensor], 2, 1, quantised)
         }
         Precision::Bf16Tensor | Precision::Fp16Tensor => (&[Precision::Tf32, Precision::Fp32], 2, 2, DurNs::ZERO),

@@ -180,7 +180,7 @@ impl CostModels {
     /// The time of `work` on a GPU where the same kernel ran just before, as in a table; `None` when no model covers it.
     pub fn estimate_repeated(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
         let estimate = self.estimate(work, device)?;
-        let duration = estimate.duration - beside_tables(work, device);
+        let duration = estimate.duration - beside_tables(work, device, self.fits.bandwidth_of_tables(device));
         Some(Estimate { duration: duration.max(roofline::least(work, device)), ..estimate })
     }
 
@@ -262,7 +262,7 @@ impl CostModels {
             _ if self.products.contains_key(&device.id) => self.parameterised(work, device),
             _ if device.kind != DeviceKind::Gpu => Some(host_estimate(work, device)),
             (_, Family::Other) if is_nothing(work) => None,
-            _ => Some(in_a_model(fitted(), work, device)),
+            _ => Some(in_a_model(fitted(), work, (device, self.fits.bandwidth_of_tables(device)))),
         }
     }
 
@@ -359,6 +359,8 @@ fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Co
         Shape::Copy { .. } | Shape::Collective { .. } | Shape::Embedding { .. } => return None,
         Shape::Attention { backward: true, .. } => Cow::Owned(operators::attention_forward(work)),
         _ if work.family == Family::Other && is_nothing(work) => return None,
+        // Fits are of what libraries choose.
+        Shape::Conv { algorithm: Some(_), .. } => without_choice(work),
         _ => Cow::Borrowed(work),
     };
     Some((Domain::of(&part)?, part))
@@ -399,29 +401,33 @@ pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated
 /// copies of the size take 2]. So does a kernel that works out each element's place before it fetches it [each of 14 traces left out in
 /// turn, the others say 1.0 to 1.2 starts, and kinds of such kernels are 37 % off instead of 62]. Tables repeat one product, whose
 /// instructions and parameters are at hand after the first; a model runs other kernels before it.
-pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
-    let duration = estimate.duration + beside_tables(work, device);
+///
+/// # Arguments
+/// `tables`: the memory bandwidth, in bytes per second, of the device whose tables the estimate is from.
+pub(super) fn in_a_model(estimate: Estimate, work: &Work, (device, tables): (&DeviceProfile, f64)) -> Estimate {
+    let duration = estimate.duration + beside_tables(work, device, tables);
     let least = roofline::least_in_model(work, device).max(estimate.duration.scale(LEAST_PRODUCT));
     Estimate { duration: duration.max(least), ..estimate }
 }
 
 /// What a kernel of a running model takes more than in a table; negative where the table holds more than the kernel.
-fn beside_tables(work: &Work, device: &DeviceProfile) -> DurNs {
+fn beside_tables(work: &Work, device: &DeviceProfile, tables: f64) -> DurNs {
     match (&work.shape, work.family) {
         (_, Family::Reduction) | (Shape::Strided { .. }, _) => device.kernel_start,
         (Shape::Gemm { .. }, _) if matches!(Domain::of(work), Some(Domain::Gemm16 | Domain::Tf32)) => FIRST_RUN,
         (&Shape::Gemm { batch, m, k, .. }, _) if Domain::of(work) == Some(Domain::Gemm8) => {
-            -quantisation(batch.saturating_mul(m).saturating_mul(k), device)
+            -(device.kernel_start + quantisation(batch.saturating_mul(m).saturating_mul(k), tables))
         }
         _ => DurNs::ZERO,
     }
 }
 
 /// Tables of products in 8 bits hold the quantisation of their first factor, in a model a kernel of its own: each row is read twice, in
-/// 16 bits, for its scale and to be scaled, and written once.
-pub(super) fn quantisation(elements: u64, device: &DeviceProfile) -> DurNs {
+/// 16 bits, for its scale and to be scaled, and written once: what that takes, without the start of the kernel, over memory of that
+/// bandwidth, in bytes per second.
+pub(super) fn quantisation(elements: u64, bandwidth: f64) -> DurNs {
     const BYTES: f64 = 5.0;
-    device.kernel_start + DurNs::from_us_f64(1e6 * BYTES * elements as f64 / roofline::memory_rate(device).max(1.0))
+    DurNs::from_us_f64(1e6 * BYTES * elements as f64 / bandwidth.max(1.0))
 }
 
 /// Least part of what a table gives that its product takes.
@@ -462,6 +468,8 @@ pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
     let DeviceProfile {
         id,
         lineage,
+        ancestors,
+        is_amd,
         name: _,
         kind,
         recorded_as: _,
@@ -484,12 +492,17 @@ pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
         sources: _,
     } = device;
     let mut hasher = FxHasher::default();
-    (id, lineage, device.is_amd(), *kind as u8, sm_count, l2, memory, kernel_start).hash(&mut hasher);
+    (id, lineage, *is_amd, *kind as u8, sm_count, l2, memory, kernel_start).hash(&mut hasher);
     sm_limits
         .map(|SmLimits { threads, blocks, registers, shared }| (threads, blocks, registers, shared))
         .hash(&mut hasher);
     for (precision, rate) in peak {
         (precision, rate.0.to_bits()).hash(&mut hasher);
+    }
+    for ancestor in ancestors {
+        let (theoretical, measured) = ancestor.bandwidths;
+        let bandwidths = [Some(theoretical), measured].map(|rate| rate.map(|rate| rate.0.to_bits()));
+        (ancestor.distance.to_bits(), bandwidths).hash(&mut hasher);
     }
     let rates = [dram_bandwidth, l2_bandwidth, host_link, peer_link].map(|rate| rate.0.to_bits());
     let optional = [dram_bandwidth_measured.map(|rate| rate.0), *product_share, *power_per_peak];

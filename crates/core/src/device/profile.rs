@@ -207,6 +207,22 @@ pub struct SmLimits {
     pub shared: Bytes,
 }
 
+/// What is known of a device that another inherits from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ancestor {
+    /// How far the other's figures lie from its own, see [`DeviceProfile::apart`].
+    pub(crate) distance: f64,
+    /// Its theoretical memory bandwidth, and the best measured one.
+    pub(crate) bandwidths: (BytesPerSec, Option<BytesPerSec>),
+}
+
+impl Ancestor {
+    /// Of `device`, from which the heir's figures lie that far.
+    pub(super) fn of(device: &DeviceProfile, distance: f64) -> Self {
+        Self { distance, bandwidths: (device.dram_bandwidth, device.dram_bandwidth_measured) }
+    }
+}
+
 /// All figures of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceProfile {
@@ -214,6 +230,10 @@ pub struct DeviceProfile {
     pub id: String,
     /// Devices it inherits figures from, the nearest first.
     pub lineage: Vec<String>,
+    /// What of each of these is compared with its own figures.
+    pub(crate) ancestors: Vec<Ancestor>,
+    /// Whether AMD makes it: its libraries are others than NVIDIA's.
+    pub is_amd: bool,
     /// Full name.
     pub name: String,
     /// What it is.
@@ -296,6 +316,7 @@ impl DeviceProfile {
             id: UNKNOWN.to_owned(),
             name: name.to_owned(),
             lineage: Vec::new(),
+            ancestors: Vec::new(),
             recorded_as: Vec::new(),
             kind: DeviceKind::Gpu,
             memory: if memory <= Bytes::MOST { memory } else { Bytes(0) },
@@ -315,9 +336,59 @@ impl DeviceProfile {
         self.lineage.last().unwrap_or(&self.id)
     }
 
-    /// Whether AMD makes it: its libraries are others than NVIDIA's.
-    pub fn is_amd(&self) -> bool {
-        self.name.starts_with("AMD ")
+    /// A device called `id` with all its figures, which inherits from it; itself where that is its name.
+    #[must_use]
+    pub fn heir(&self, id: &str) -> Self {
+        if self.id == id {
+            return self.clone();
+        }
+        Self {
+            id: id.to_owned(),
+            lineage: std::iter::once(&self.id).chain(&self.lineage).cloned().collect(),
+            ancestors: std::iter::once(Ancestor::of(self, 0.0)).chain(self.ancestors.iter().copied()).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// How far its figures lie from those of the device `id`, in powers of two of the one that differs most; `None` where it is neither
+    /// that device nor inherits from it.
+    pub fn apart(&self, id: &str) -> Option<f64> {
+        if self.id == id {
+            return Some(0.0);
+        }
+        self.ancestor(id).map(|ancestor| ancestor.distance)
+    }
+
+    fn ancestor(&self, id: &str) -> Option<Ancestor> {
+        self.lineage.iter().position(|known| known == id).and_then(|at| self.ancestors.get(at)).copied()
+    }
+
+    /// The memory bandwidths, theoretical and measured, of the device `id`, which is this one or one that it inherits from; its own where
+    /// it is neither.
+    pub fn bandwidths_of(&self, id: &str) -> (BytesPerSec, Option<BytesPerSec>) {
+        self.ancestor(id).map_or((self.dram_bandwidth, self.dram_bandwidth_measured), |ancestor| ancestor.bandwidths)
+    }
+
+    /// How far the figures that kernels run by lie from those of `other`, in powers of two of the one that differs most.
+    pub(super) fn distance(&self, other: &Self) -> f64 {
+        let figures = |device: &Self| {
+            let peaks = Precision::ALL.map(|precision| device.peak.get(&precision).map_or(0.0, |rate| rate.0));
+            let rest = [
+                device.bandwidth().0,
+                device.dram_bandwidth.0,
+                device.l2_bandwidth.0,
+                device.l2.0 as f64,
+                f64::from(device.sm_count),
+                device.kernel_start.0 as f64,
+            ];
+            peaks.into_iter().chain(rest).collect::<Vec<f64>>()
+        };
+        let apart = |(a, b): (f64, f64)| match (a > 0.0, b > 0.0) {
+            (true, true) => (a / b).log2().abs(),
+            (false, false) => 0.0,
+            _ => f64::INFINITY,
+        };
+        figures(self).into_iter().zip(figures(other)).map(apart).fold(0.0, f64::max)
     }
 
     /// Its key without what marks a hypothetical one.

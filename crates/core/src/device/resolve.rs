@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::error::CatalogError;
 use super::file::{Figure, Placed};
 use super::names::{comparable, nearest};
-use super::profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};
+use super::profile::{Ancestor, BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};
 use crate::units::{Bytes, BytesPerSec, DurNs, FlopPerSec};
 
 /// A device with what it inherits merged in.
 #[derive(Clone, Default)]
 struct Merged {
     name: Option<String>,
+    is_amd: bool,
     kind: Option<DeviceKind>,
     recorded_as: Vec<String>,
     figures: BTreeMap<Figure, f64>,
@@ -29,7 +30,15 @@ pub(super) fn profile(
     let mut chain = Vec::new();
     let merged = merge(id, placed, entries, &mut chain)?;
     let lineage = chain.split_off(1.min(chain.len()));
-    Ok(DeviceProfile { lineage, ..complete(id, placed, merged)? })
+    let own = complete(id, placed, merged)?;
+    let mut ancestors = Vec::with_capacity(lineage.len());
+    for parent in &lineage {
+        let Some(placed) = entries.get(parent) else { continue };
+        let merged = merge(parent, placed, entries, &mut Vec::new())?;
+        let parent = complete(parent, placed, merged)?;
+        ancestors.push(Ancestor::of(&parent, own.distance(&parent)));
+    }
+    Ok(DeviceProfile { lineage, ancestors, ..own })
 }
 
 fn merge(
@@ -93,6 +102,8 @@ fn overlay(merged: &mut Merged, placed: &Placed) {
         [key, group, "default"].iter().find_map(|key| sources.get(key).copied()).unwrap_or(&placed.file).clone()
     };
     let own = merged.name.take().filter(|_| placed.below.is_some());
+    // The maker is inherited, the name is not.
+    merged.is_amd = entry.name.as_ref().map_or(merged.is_amd, |name| name.starts_with("AMD "));
     merged.name = entry.name.clone().or(own);
     merged.kind = entry.kind.or(merged.kind);
     if entry.recorded_as.is_some() || placed.below.is_none() {
@@ -166,6 +177,8 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
     Ok(DeviceProfile {
         id: id.to_owned(),
         lineage: Vec::new(),
+        ancestors: Vec::new(),
+        is_amd: merged.is_amd,
         name: merged.name.unwrap_or_else(|| id.to_owned()),
         kind: merged.kind.ok_or_else(|| missing(id, placed, "kind"))?,
         recorded_as: merged.recorded_as,

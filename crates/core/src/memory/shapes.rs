@@ -29,7 +29,7 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     for &id in &ids {
         walk.pass(id, births.get(&id).copied());
     }
-    walk.copy_inputs();
+    walk.copy_inputs(&ids);
     walk.accumulate(&known);
     let mut buffers = walk.buffers;
     let stays = |holds, bytes| Buffer { holds, bytes: Bytes(bytes), from: BEFORE, until: AFTER, operator: None };
@@ -241,18 +241,25 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Inputs that are copied to the device.
-    fn copy_inputs(&mut self) {
+    /// Inputs that are copied to the device: each of the operator that copies it where its arguments were recorded, else of the one of
+    /// `ids` that is the first to be given as much.
+    fn copy_inputs(&mut self, ids: &[OperatorId]) {
         let Rank { graph, part, device_work, .. } = self.rank;
+        let is_given = |id: OperatorId, size: Bytes| self.arguments(id).iter().any(|given| given.bytes() == size);
+        let mut inputs = Vec::new();
         for &node in device_work {
             let task = &graph.tasks[node];
             let is_copy = task.kind == TaskKind::Memcpy;
             let inside = task.measured_start >= part.iteration_start && task.measured_start < part.iteration_end;
             if is_copy && inside && graph.names.get(task.name).contains("HtoD") {
                 let (holds, bytes, from, until) = (Holds::Other, task.bytes, task.measured_start, self.rank.part_end());
-                self.buffers.push(Buffer { holds, bytes, from, until, operator: task.operator });
+                let told = task.operator.filter(|&id| !self.arguments(id).is_empty());
+                let reader = || ids.iter().copied().find(|&id| is_given(id, bytes));
+                let operator = told.or_else(reader).or(task.operator);
+                inputs.push(Buffer { holds, bytes, from, until, operator });
             }
         }
+        self.buffers.extend(inputs);
     }
 }
 

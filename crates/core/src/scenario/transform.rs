@@ -67,6 +67,8 @@ pub struct StepReport {
     pub is_impossible: bool,
     /// What a reader has to know of it; of what is not modelled the costliest first.
     pub effects: Vec<Effect>,
+    /// Whether it takes the host of another machine to be as fast as the recorded one.
+    pub assumes_host: bool,
 }
 
 impl StepReport {

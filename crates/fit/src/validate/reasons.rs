@@ -136,9 +136,10 @@ fn jumps(mut series: Vec<(f64, f64)>) -> Vec<f64> {
 }
 
 /// How far times jump between neighbouring sizes, as a share: of each size and time that of the line through its neighbours in logarithms.
-pub(super) fn mean_jump(times: impl Iterator<Item = (f64, f64)>) -> f64 {
+/// `None` where no three sizes are next to one another.
+pub(super) fn mean_jump(times: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let jumps = jumps(times.map(|(size, us)| (size, us.max(1e-9).ln())).collect());
-    jumps.iter().sum::<f64>() / jumps.len().max(1) as f64
+    (!jumps.is_empty()).then(|| jumps.iter().sum::<f64>() / jumps.len() as f64)
 }
 
 fn mean(list: &[f64]) -> Option<Spread> {

@@ -19,7 +19,7 @@ use super::tables::{Tables, is_same_chip};
 /// blocks have other sizes than the framework's.
 pub(super) fn common<'a>(domain: Domain, samples: &[Sample<'a>]) -> Vec<Sample<'a>> {
     let is_framework = |sample: &Sample<'_>| domain != Domain::Norm || sample.rows.iter().any(|row| row.whole_call);
-    let teaches = |sample: &&Sample<'_>| !sample.device.is_amd() && is_framework(sample);
+    let teaches = |sample: &&Sample<'_>| !sample.device.is_amd && is_framework(sample);
     samples.iter().filter(teaches).copied().collect()
 }
 
@@ -58,7 +58,7 @@ pub(super) fn leave_one_out(
     for fit in fits.values().filter(|fit| fit.domain == domain) {
         let Some(table) = tables.get(&(domain, fit.devices[0].clone())) else { return Ok(None) };
         let device: &DeviceProfile = catalog.find(&fit.devices[0])?;
-        if device.is_amd() {
+        if device.is_amd {
             continue;
         }
         samples.push((Sample { domain, device, rows: &table.rows }, fit.host()));

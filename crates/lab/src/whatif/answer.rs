@@ -271,6 +271,28 @@ impl Calibration {
 }
 
 impl Answer {
+    /// How many measurements lie inside the bands that are stated beside predictions, in a sentence each.
+    pub(crate) fn coverage(&self) -> Vec<String> {
+        let told = |calibration: Option<Calibration>, what: &str| {
+            let Calibration { n, inside, claimed } = calibration?;
+            Some(format!(
+                "{:.0} % of {n} {what} lie inside the stated bands, which claim {:.0} %.",
+                100.0 * inside,
+                100.0 * claimed
+            ))
+        };
+        let all = [
+            told(self.bands, "measurements"),
+            told(self.swapped.anchored, "single kernels moved to another GPU from their traced times"),
+            told(self.swapped.absolute, "single kernels moved to another GPU by a model alone"),
+            told(
+                self.left_out,
+                "measurements on captures, where the band of each kind of model is as wide as the errors of the others,",
+            ),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
     /// Sums up the rows of `family` as a geometric mean that is to be at most `target`.
     pub(crate) fn sum_up(&mut self, family: &str, target: f64) {
         let rows: Vec<Row> = self.rows.iter().filter(|row| row.family == family).cloned().collect();

@@ -46,7 +46,7 @@ pub(crate) fn check(engine: &Engine, sources: &Sources, answer: &mut Answer) {
             devices.into_values().map(|(device, mut ns)| (device, median(&mut ns))).collect();
         for from in &devices {
             for to in devices.iter().filter(|to| to.0.chip() != from.0.chip()) {
-                let family = match (from.0.is_amd(), to.0.is_amd()) {
+                let family = match (from.0.is_amd, to.0.is_amd) {
                     (true, true) => 1,
                     (false, false) => 2,
                     _ => 0,

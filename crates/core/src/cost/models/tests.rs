@@ -130,7 +130,8 @@ fn every_figure_that_models_read_is_in_the_key_of_what_is_remembered() {
     let changed = [
         DeviceProfile { id: "other".to_owned(), ..base.clone() },
         DeviceProfile { lineage: vec!["other".to_owned()], ..base.clone() },
-        DeviceProfile { name: format!("AMD {}", base.name), ..base.clone() },
+        DeviceProfile { is_amd: true, ..base.clone() },
+        base.heir("heir"),
         DeviceProfile { kind: DeviceKind::Cpu, ..base.clone() },
         DeviceProfile {
             peak: base.peak.iter().map(|(&own, rate)| (own, FlopPerSec(2.0 * rate.0))).collect(),
@@ -188,6 +189,29 @@ fn a_model_that_misses_the_measured_kernel_is_asked_for_a_ratio_only() {
     let moved = models.predict(Some(measured), placed(&work, h100), placed(&work, h200));
     assert_eq!(moved.provenance, Provenance::Anchored);
     assert!(moved.duration <= measured, "{moved:?} against {measured}");
+}
+
+#[test]
+fn a_device_with_the_figures_of_another_is_as_fast_and_a_better_one_not_slower() {
+    let models = CostModels::builtin().unwrap();
+    let text = |parent: &str| {
+        let own = format!("[same]\ninherits = \"{parent}\"\n[better]\ninherits = \"{parent}\"\n[better.figures]\n");
+        let known = Catalog::builtin().unwrap().find(parent).unwrap().dram_bandwidth.0 / 1e9;
+        format!("{own}dram_gb_s = {}\n", 1.05 * known)
+    };
+    for parent in ["V100", "H100-SXM", "MI300X", "L4"] {
+        let catalog = Catalog::with_files(&[("mine.toml".to_owned(), text(parent))]).unwrap();
+        let works = [
+            gemm_work(GemmSize { batch: 1, m: 512, n: 4096, k: 1024 }, DType::Bf16, false, 0),
+            gemm_work(GemmSize { batch: 1, m: 64, n: 4096, k: 4096 }, DType::Fp32, false, 0),
+            movement_work(Family::Elementwise, 1 << 26, 1 << 26),
+        ];
+        for work in &works {
+            let time = |device: &str| models.estimate(work, catalog.find(device).unwrap()).unwrap().duration.0 as f64;
+            assert!((time("same") / time(parent) - 1.0).abs() < 1e-9, "{parent}: {work:?}");
+            assert!(time("better") < 1.02 * time(parent), "{parent}: {work:?}");
+        }
+    }
 }
 
 #[test]

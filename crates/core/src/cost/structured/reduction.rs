@@ -48,7 +48,7 @@ pub(super) fn chain_us(device: &DeviceProfile) -> f64 {
 }
 
 fn trip_us(device: &DeviceProfile) -> f64 {
-    if device.is_amd() { AMD_TRIP_US } else { TRIP_US }
+    if device.is_amd { AMD_TRIP_US } else { TRIP_US }
 }
 
 /// A sum as it is divided among threads.
@@ -87,7 +87,7 @@ impl Sum {
 
 /// Trips that the longest chain of `sum` takes on `device`.
 fn trips(sum: &Sum, device: &DeviceProfile) -> u64 {
-    let (across, along) = sum.block(if device.is_amd() { 64 } else { 32 });
+    let (across, along) = sum.block(if device.is_amd { 64 } else { 32 });
     let mut values = if sum.by_rows { sum.values.div_ceil(across) } else { sum.values };
     let mut within = sum.by_rows;
     let mut blocks = if sum.by_rows { sum.results } else { sum.lanes.div_ceil(across) };

@@ -10,7 +10,7 @@ use crate::engine::Loaded;
 use crate::graph::timed::NO_TASK;
 use crate::graph::{Collective, DependencyKind, Lane, LaneId, LaneKind, NodeId, RankPart, TaskId, TaskKind};
 use crate::trace::steps::is_step_name;
-use crate::units::TimeNs;
+use crate::units::{DurNs, TimeNs};
 
 /// Host processes are numbered from here by rank, clear of the device numbers that stand for GPU processes.
 const FIRST_PID: i64 = 100_000;
@@ -128,12 +128,16 @@ impl<'a> Timeline<'a> {
         let host_end = |marker: NodeId| {
             let into = self.graph.tasks.neighbors_directed(marker, petgraph::Direction::Incoming);
             let last = into.filter_map(|node| on_thread(self.outcome.resolved.timed.task(node)));
-            last.max_by_key(|&(end, task, _)| (end, task)).map(|(end, task, lane)| (self.through_sync(task, end), lane))
+            let last = last.max_by_key(|&(end, task, _)| (end, task));
+            last.map(|(end, task, lane)| (self.through_sync(task, end), lane))
         };
         let (end, lane) = host_end(part.end).filter(|_| !part.iteration.is_empty())?;
         let number = step_number(part);
         let split = part.begin.and_then(host_end).map(|(split, _)| split);
         let before = split.map(|split| (number.saturating_sub(1), TimeNs(0), split));
+        // A call that takes no time at the very end is in the step, too.
+        let is_at_end = |shown: &Shown<'_>| shown.kind == TaskKind::Runtime && self.start(shown.task) == end;
+        let end = if self.shown.iter().any(is_at_end) { end + DurNs(1) } else { end };
         let spans = before.into_iter().chain([(number, split.unwrap_or(part.iteration_start), end)]);
         events.extend(spans.map(|(number, from, to)| {
             let name = format!("ProfilerStep#{number}").into();

@@ -87,10 +87,10 @@ impl Draft<'_> {
     /// Lets convolutions of 32-bit floats run in TF32 where all devices allow it by default and none of the traced ones did, and in
     /// fp32 where it was traced and they are AMD's.
     pub(in crate::scenario) fn choose_units(&mut self) {
-        let has = |device: &DeviceProfile| !device.is_amd() && device.peak.contains_key(&Precision::Tf32);
+        let has = |device: &DeviceProfile| !device.is_amd && device.peak.contains_key(&Precision::Tf32);
         let traced = self.context().devices.iter().any(|device| has(&device.profile));
         let units = match traced {
-            true if self.devices().iter().all(|device| device.is_amd()) => ConvUnits::Fp32,
+            true if self.devices().iter().all(|device| device.is_amd) => ConvUnits::Fp32,
             false if self.devices().iter().all(|device| has(device)) => ConvUnits::Tf32,
             _ => ConvUnits::AsTraced,
         };

@@ -113,9 +113,10 @@ struct Sizes<'d, 'b> {
 impl Sizes<'_, '_> {
     fn of(&mut self, buffer: &Buffer, source: MemorySource) -> Bytes {
         let is_sparse = |operator| self.is_sparse_gradient(operator);
-        // Inputs, or a cache, which was there before the iteration and stays: how large that is was chosen once.
+        // Inputs, or a cache, which was there before the iteration and stays: an input is as large as the argument of its reader, a cache
+        // whose size no argument tells was chosen once.
         let is_given = buffer.from == BEFORE && buffer.until == AFTER;
-        if is_given && buffer.holds == Holds::Other && source == MemorySource::Tensors {
+        if is_given && buffer.holds == Holds::Other && source != MemorySource::Allocator {
             let ratio = buffer.operator.and_then(|user| self.ratio_of_argument(user, buffer.bytes.0));
             return Bytes((buffer.bytes.0 as f64 * ratio.unwrap_or(1.0)).round() as u64);
         }

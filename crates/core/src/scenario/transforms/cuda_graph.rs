@@ -199,7 +199,7 @@ fn capture(draft: &mut Draft<'_>, launches: &[Launch], host: &[Node], measured: 
     };
     let first = host[begin];
     let rank = draft.base().rank_index(draft.lane_of(first));
-    let is_hip = draft.device(rank).is_some_and(|device| device.is_amd());
+    let is_hip = draft.device(rank).is_some_and(|device| device.is_amd);
     let per_kernel = measured.unwrap_or(if is_hip { PER_KERNEL_HIP } else { PER_KERNEL });
     let duration = LAUNCH + per_kernel * launches.len() as i64;
     let prediction = Prediction {

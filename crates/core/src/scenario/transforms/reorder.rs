@@ -52,25 +52,45 @@ impl Transform for Reorder {
             report.say(Effect::none("on no thread or stream does the first come after the second"));
             return report;
         }
-        for &(run, before) in &pairs {
-            shift(draft, run, before);
+        let mut held = Vec::new();
+        let mut runs = 0;
+        for (run, before) in pairs {
+            if waits_for(draft, &run, before) {
+                held.push(run);
+            } else {
+                shift(draft, &run, before);
+                report.changed += run.tasks.len();
+                runs += 1;
+            }
         }
-        report.changed = pairs.iter().map(|(run, _)| run.tasks).sum();
-        report.summary = format!("{} in {} earlier", count(report.changed, "task"), count(pairs.len(), "run"));
+        if !held.is_empty() {
+            let tasks = held.iter().map(|run| run.tasks.len()).sum();
+            let why = format!(
+                "{} in {} stay: they wait for what they would come before",
+                count(tasks, "task"),
+                count(held.len(), "run")
+            );
+            report.say(if runs == 0 { Effect::none(why) } else { Effect::note(why) });
+        }
+        if runs == 0 {
+            return report;
+        }
+        report.summary = format!("{} in {} earlier", count(report.changed, "task"), count(runs, "run"));
         report.say(Effect::assumed("taken as independent: no data of the one may be the other's", OVERLAP_DOUBT));
         report
     }
 }
 
-/// Neighbouring tasks of one lane.
-#[derive(Clone, Copy, Debug)]
+/// Neighbouring tasks of one lane, in order.
+#[derive(Clone, Debug)]
 struct Run {
     first: Node,
     last: Node,
-    tasks: usize,
+    tasks: Vec<Node>,
 }
 
-/// Runs to be moved, each with the task it goes before: on every lane and in every step the next run after one that stays.
+/// Runs to be moved, each with the task it goes before: on every lane and in every step the next run after one that stays. Those of
+/// hosts come first: what they launch may then come earlier, too.
 fn pairs(draft: &Draft<'_>, moving: &NodeSet, staying: &NodeSet) -> Vec<(Run, Node)> {
     let within = draft.base().iteration_tasks();
     let mut lanes: BTreeMap<(LaneId, bool), Vec<Node>> = BTreeMap::new();
@@ -88,18 +108,45 @@ fn pairs(draft: &Draft<'_>, moving: &NodeSet, staying: &NodeSet) -> Vec<(Run, No
             match (class(&first), before) {
                 ((_, true), None) => before = Some(first),
                 ((true, _), Some(at)) => {
-                    pairs.push((Run { first, last, tasks: run.len() }, at));
+                    pairs.push((Run { first, last, tasks: run.to_vec() }, at));
                     before = None;
                 }
                 _ => {}
             }
         }
     }
+    pairs.sort_by_key(|(run, _)| draft.kind_of(run.first).is_device());
     pairs
 }
 
+/// Whether something of `run` waits for `before` in another way than by the order of their lane: it could not come earlier.
+///
+/// # Complexity
+/// O(edges of the tasks recorded between the two).
+fn waits_for(draft: &Draft<'_>, run: &Run, before: Node) -> bool {
+    let order = order_kind(draft.kind_of(run.first));
+    let moved: NodeSet = run.tasks.iter().copied().collect();
+    // Traced dependencies lead from earlier tasks to later ones: nothing beyond the run leads back to it.
+    let until = run.tasks.iter().map(|&node| draft.beside(node)).max();
+    let mut seen = NodeSet::default();
+    let mut open = vec![before];
+    while let Some(node) = open.pop() {
+        for edge in draft.edges_from(node) {
+            let is_own_order = edge.kind() == order && edge.to == run.first;
+            if is_own_order || Some(draft.beside(edge.to)) > until || !seen.insert(edge.to) {
+                continue;
+            }
+            if moved.contains(edge.to) {
+                return true;
+            }
+            open.push(edge.to);
+        }
+    }
+    false
+}
+
 /// Takes a run out of its place and puts it before `before`.
-fn shift(draft: &mut Draft<'_>, run: Run, before: Node) {
+fn shift(draft: &mut Draft<'_>, run: &Run, before: Node) {
     let (first, mut last) = (run.first, run.last);
     let order = order_kind(draft.kind_of(first));
     // A call that waits ends with its joint.

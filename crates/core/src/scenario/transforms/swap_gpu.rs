@@ -85,6 +85,7 @@ impl SwapGpu {
         report.changed += self.scale_host(draft);
         if report.changed > 0 && (self.host - 1.0).abs() < f64::EPSILON && has_host(draft) {
             report.say(Effect::assumption(SAME_HOST));
+            report.assumes_host = true;
         }
         recost_collectives(draft, &collectives, &mut report);
         report.effects.extend(carried_over(draft, device));

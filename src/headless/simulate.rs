@@ -160,7 +160,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     if let Some(account) = device_time(&summary.device_time).filter(|_| !outcome.steps.is_empty()) {
         writeln!(out, "  device time {account}")?;
     }
-    writeln!(out, "  GPU busy    {:.0}, kernels alone {}", Percent(summary.gpu_busy), summary.kernel_only_ns)?;
+    // Where the step as it repeats is another one than the recorded window, this is of the window.
+    let of = summary.both_named().map_or(String::new(), |_| format!(" of the recorded {}", summary.simulated_ns));
+    writeln!(out, "  GPU busy    {:.0}, kernels alone {}{of}", Percent(summary.gpu_busy), summary.kernel_only_ns)?;
     if let Some(bytes) = summary.memory_bytes {
         writeln!(out, "  memory      {bytes}{}", summary.verdict())?;
         if let Some(memory) = &summary.memory {

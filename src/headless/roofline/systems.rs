@@ -12,7 +12,7 @@ use crate::session::{
     Figure, FigurePoint, FigureSystem, Overwrite, measured_runs, read_table, roofline_figure, write_new,
 };
 use retime_core::analysis::roofline::{
-    AlgorithmSeries, DistributedAlgorithm, RoofErrors, Sizes, System, SystemRoofline,
+    AlgorithmSeries, DistributedAlgorithm, MeasuredPoint, RoofErrors, Sizes, System, SystemRoofline,
 };
 use retime_core::units::Percent;
 
@@ -90,6 +90,24 @@ pub(super) fn series(args: &RooflineArgs) -> Result<AlgorithmSeries> {
     Ok(AlgorithmSeries { algorithms, sizes, processes: args.processes })
 }
 
+/// What to say of measured points that lie above what the roofs of their system allow, beyond rounding.
+fn above_roofs(answer: &SystemAnswer) -> Option<String> {
+    const ROUNDING: f64 = 1.01;
+    let points = &answer.roofline.points;
+    let above: Vec<&MeasuredPoint> =
+        points.iter().filter(|point| point.throughput > ROUNDING * point.attainable).collect();
+    let worst =
+        above.iter().copied().max_by(|a, b| (a.throughput / a.attainable).total_cmp(&(b.throughput / b.attainable)))?;
+    Some(format!(
+        "{} of {} measured points lie above the roofs of {}, {} by {:.2}×: its figures or theirs are not right",
+        above.len(),
+        points.len(),
+        answer.roofline.system,
+        worst.name,
+        worst.throughput / worst.attainable
+    ))
+}
+
 fn describe(systems: &[SystemAnswer], table: &output::Table, out: &mut dyn Write) -> io::Result<()> {
     for answer in systems {
         let SystemRoofline { system, roofs, ridge, network_ridge, errors, .. } = &answer.roofline;
@@ -106,6 +124,9 @@ fn describe(systems: &[SystemAnswer], table: &output::Table, out: &mut dyn Write
                 Percent(*by_communication),
                 Percent(*nearer)
             )?;
+        }
+        if let Some(above) = above_roofs(answer) {
+            writeln!(out, "  ! {above}")?;
         }
     }
     if systems.iter().all(|it| it.roofline.algorithms.is_empty() && it.roofline.points.is_empty()) {

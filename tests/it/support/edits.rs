@@ -1,7 +1,7 @@
 //! One list of edits for tests that try them all and for the benchmark that times them all.
 
 /// Lines of every edit of the table, of most several; those of one edit stand together.
-pub const LINES: [&str; 51] = [
+pub const LINES: [&str; 53] = [
     "resize-batch 7",
     "resize-batch 1536",
     "resize-batch 100000",
@@ -46,7 +46,9 @@ pub const LINES: [&str; 51] = [
     "checkpoint name~linear | name~conv | name~addmm",
     "parallelize name~embedding_bag",
     "parallelize family=elementwise & phase=forward until family=gemm",
+    "parallelize name~copy",
     "reorder name~relu before name~conv",
+    "reorder name~copy before name~norm",
     "reorder family=norm before family=gemm",
     "resize-op family=gemm 1024->2048",
     "scale-device dram_bw x2",

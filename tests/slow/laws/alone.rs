@@ -16,7 +16,7 @@ use super::Violation;
 use super::subject::{NOTHING, Subject, time};
 use crate::support::edits::LINES;
 
-pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, CROWDED, REOPENED, COMPARED];
+pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, CROWDED, OUTLASTING, REOPENED, COMPARED];
 
 const IDENTITY: &str = "an edit that asks for what there is changes something";
 const FREE: &str = "a task that ran takes no time and was not removed";
@@ -25,6 +25,7 @@ const SILENT: &str = "an edit changes nothing and does not say so, or says so an
 const BAND: &str = "something was predicted and the band has no width";
 const ROOF: &str = "a kernel that a model predicts runs above a theoretical roof";
 const CROWDED: &str = "a stream has more work than the iteration has time";
+const OUTLASTING: &str = "device work of a step ends after the step";
 const REOPENED: &str = "an exported iteration opens as another";
 const COMPARED: &str = "what edits are compared by is far from what was recorded";
 
@@ -122,6 +123,7 @@ fn of_edit(subject: &Subject, line: &str, outcome: &Outcome) -> Vec<Violation> {
         band(subject, outcome).map(|shown| (BAND, shown)),
         roof(subject, line, outcome).map(|shown| (ROOF, shown)),
         crowded(subject, outcome).map(|shown| (CROWDED, shown)),
+        outlasting(subject, outcome).map(|shown| (OUTLASTING, shown)),
     ];
     all.into_iter().flatten().map(|(law, shown)| subject.violation(law, line, shown)).collect()
 }
@@ -237,6 +239,30 @@ fn crowded(subject: &Subject, outcome: &Outcome) -> Option<String> {
     let is_crowded = |&(_, (was, now)): &(LaneId, (i64, i64))| was <= before && now as f64 > longest;
     let (lane, (_, now)) = lanes.into_iter().find(is_crowded)?;
     Some(format!("{:.3} ms of work on {lane:?} in {:.3} ms", now as f64 / 1e6, time(outcome) / 1e6))
+}
+
+/// Device work of the step that ends after the step does, though it did not as traced.
+fn outlasting(subject: &Subject, outcome: &Outcome) -> Option<String> {
+    let graph = subject.graph();
+    let inside = graph.iteration_tasks();
+    for part in &graph.ranks {
+        let late = |of: &Outcome| {
+            let timed = &of.resolved.timed;
+            let end = of.schedule.end(timed.task(part.end));
+            let own = graph.tasks.node_indices().filter(|&node| {
+                let task = &graph.tasks[node];
+                inside[node.index()] && task.kind.is_device() && graph.lanes[task.lane.0 as usize].rank == part.rank
+            });
+            let kept = own.filter(|&node| !of.resolved.is_removed(node));
+            let last = kept.max_by_key(|&node| of.schedule.end(timed.task(node)))?;
+            Some((of.schedule.end(timed.task(last)).since(end), last))
+        };
+        let (before, now) = (late(&subject.loaded.replay), late(outcome));
+        if let Some((by, node)) = now.filter(|&(by, _)| by > before.map_or(DurNs::ZERO, |it| it.0).max(DurNs(1_000))) {
+            return Some(format!("{} ends {by} after its step", subject.task_name(node)));
+        }
+    }
+    None
 }
 
 /// What rounding to nanoseconds and figures of vendors may be off by.

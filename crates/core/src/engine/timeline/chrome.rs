@@ -136,7 +136,9 @@ impl<'a> Timeline<'a> {
         let split = part.begin.and_then(host_end).map(|(split, _)| split);
         let before = split.map(|split| (number.saturating_sub(1), TimeNs(0), split));
         // A call that takes no time at the very end is in the step, too.
-        let is_at_end = |shown: &Shown<'_>| shown.kind == TaskKind::Runtime && self.start(shown.task) == end;
+        let is_at_end = |shown: &Shown<'_>| {
+            shown.kind == TaskKind::Runtime && self.start(shown.task) == end && self.end(shown.task) == end
+        };
         let end = if self.shown.iter().any(is_at_end) { end + DurNs(1) } else { end };
         let spans = before.into_iter().chain([(number, split.unwrap_or(part.iteration_start), end)]);
         events.extend(spans.map(|(number, from, to)| {

@@ -179,13 +179,41 @@ fn new_stream(draft: &mut Draft<'_>, beside: LaneId) -> LaneId {
     draft.add_lane(Lane { rank, kind, name: NameId(0), communication: false }, "branch")
 }
 
+/// What runs before `node` on its stream.
+fn behind(draft: &Draft<'_>, node: Node) -> Vec<Node> {
+    let order = draft.edges_into(node).filter(|edge| edge.kind() == DependencyKind::Stream);
+    order.map(|edge| edge.from).collect()
+}
+
+/// The ends of steps and the calls that wait for `node` as the last work of its stream: all but the call that launched it, which waits for it
+/// alone.
+fn waits_of_others(draft: &Draft<'_>, node: Node) -> Vec<(Node, DependencyKind)> {
+    let launches: Vec<Node> =
+        draft.edges_into(node).filter(|edge| edge.kind() == DependencyKind::Launch).map(|edge| edge.from).collect();
+    let is_own = |joint: Node| {
+        let mut calls = draft.edges_into(joint).filter(|edge| edge.kind() == DependencyKind::Program);
+        launches.contains(&joint) || calls.any(|edge| launches.contains(&edge.from))
+    };
+    let waits = draft.edges_from(node).filter(|edge| match edge.kind() {
+        DependencyKind::StepEnd => true,
+        DependencyKind::HostWait => !is_own(edge.to),
+        _ => false,
+    });
+    waits.map(|edge| (edge.to, edge.kind())).collect()
+}
+
 /// Takes a branch off its stream: it starts after what came before it, and its user waits for it.
 fn fork(draft: &mut Draft<'_>, branch: &Branch, lane: LaneId) {
     let ready = |kind| Dependency::on_end(kind, DurNs::ZERO);
     let gaps: Vec<DurNs> = branch.nodes.iter().map(|&node| draft.stream_gap(node)).collect();
     for &node in &branch.nodes {
+        let (ahead, waits) = (behind(draft, node), waits_of_others(draft, node));
         draft.unchain(node, node);
         draft.move_to(node, lane);
+        // What waited for all of the stream by waiting for its last work still does.
+        for (&from, &(to, kind)) in ahead.iter().flat_map(|from| waits.iter().map(move |wait| (from, wait))) {
+            draft.connect(from, to, ready(kind));
+        }
     }
     for (pair, &lag) in branch.nodes.windows(2).zip(&gaps) {
         draft.connect(pair[0], pair[1], Dependency::on_end(DependencyKind::Stream, lag));

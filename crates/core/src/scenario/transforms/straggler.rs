@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::cost::Placed;
+use crate::cost::roofline::LeastTimes;
 use crate::graph::{ExecutionGraph, NodeId, Rank, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -75,9 +77,11 @@ impl Transform for Straggler {
         let waited = of_step[1];
         let meant = self.rank.and_then(|rank| graph.place_of(Rank(rank)));
         let is_meant = |rank: usize| meant.is_none_or(|meant| meant == rank);
-        let mut changed = 0;
+        let (mut changed, mut bounded) = (0, 0);
         for (node, rank, cell) in placed {
-            let factor = factors[rank][cell];
+            let wanted = factors[rank][cell];
+            let factor = within_roofs(draft, node, wanted);
+            bounded += usize::from(factor > wanted);
             // Where the rank allocates quickest, others did so while they waited for it, and do so no longer.
             let is_wait = cell >= stretches.allocations(0) && meant.is_some_and(|meant| factors[meant][cell] >= 1.0);
             if (is_meant(rank) || is_wait) && (factor - 1.0).abs() > f64::EPSILON {
@@ -89,6 +93,12 @@ impl Transform for Straggler {
         let (all, joined) = (graph.ranks.len(), count(stretches.joined, "collective"));
         let summary = format!("{} like the median of {all} between {joined} of all ranks", count(ranks, "rank"));
         let mut report = StepReport { changed, summary, ..StepReport::default() };
+        if bounded > 0 {
+            report.say(Effect::note(format!(
+                "{} have more to do than what the median rank does in the same stretch: they take what roofs allow",
+                count(bounded, "kernel")
+            )));
+        }
         if waited > DurNs::ZERO {
             let text = "calls that allocate memory last while others wait: each rank is taken to spend as long in them as the quickest";
             report.say(Effect::assumption(format!("{text}, up to {waited} less")));
@@ -103,6 +113,18 @@ impl Transform for Straggler {
         }
         report
     }
+}
+
+/// `factor` on the time of `node`, but none that its own work, where it is known, cannot be done in.
+fn within_roofs(draft: &Draft<'_>, node: Node, factor: f64) -> f64 {
+    let rank = draft.rank_of(draft.lane_of(node));
+    let Some((work, device)) = draft.work_of(node).zip(draft.device(rank)).filter(|_| factor < 1.0) else {
+        return factor;
+    };
+    let placed = Placed { work: Some(work), device };
+    let duration = draft.price_of(node).duration;
+    let held = LeastTimes::of(placed, placed).hold(duration, duration.scale(factor));
+    (held.0 as f64 / duration.0.max(1) as f64).clamp(factor, 1.0)
 }
 
 /// By rank and stretch, host and device apart, what the median rank takes over what this one does.

@@ -12,7 +12,8 @@ use super::fit::{FEWEST, FEWEST_QUICK};
 use super::forest::Hyperparameters;
 use super::mlp::MlpConfig;
 use super::{
-    FamilyUse, FitError, FitErrors, FitPrior, Measurement, Sample, Tuning, calibrate, calibrate_quick, summarise,
+    FamilyUse, FitError, FitErrors, FitPrior, Measurement, Sample, Tuning, calibrate, calibrate_quick, carried_quick,
+    counterpart, summarise,
 };
 use retime_core::cost::copies::{CopyCurve, CopyKind};
 use retime_core::cost::device_file::MeasuredDevice;
@@ -215,6 +216,7 @@ impl DeviceCalibration {
             }
             groups.entry(domain).or_default().push(row);
         }
+        let measured: Vec<Domain> = groups.keys().copied().collect();
         for (domain, mut rows) in groups {
             let whole_call = are_whole_calls(&rows);
             for row in &mut rows {
@@ -232,7 +234,8 @@ impl DeviceCalibration {
                     Err(error) => self.unused.push(error.to_string()),
                 }
             } else if rows.len() >= FEWEST_QUICK {
-                self.fit_constants(sample, known, &source)?;
+                let carries = is_quick && counterpart(domain).is_some_and(|other| !measured.contains(&other));
+                self.fit_constants(sample, known, (&source, carries))?;
             } else {
                 let (rows, domain) = (rows.len(), domain.name());
                 self.unused.push(FitError::TooFew { rows, domain, needed: FEWEST_QUICK }.to_string());
@@ -252,8 +255,14 @@ impl DeviceCalibration {
         self.fits.push(found.fit.clone());
     }
 
-    /// The three device constants, the rest as known of the device or of any.
-    fn fit_constants(&mut self, sample: Sample<'_>, known: &Fits, source: &str) -> Result<(), FitError> {
+    /// The three device constants, the rest as known of the device or of any; where that is asked for also those of products on the same
+    /// units that nothing was measured of.
+    fn fit_constants(
+        &mut self,
+        sample: Sample<'_>,
+        known: &Fits,
+        (source, carries): (&str, bool),
+    ) -> Result<(), FitError> {
         let base = known.parameters(sample.domain, sample.device);
         let (fit, error) = calibrate_quick(sample, &base, source)?;
         let over =
@@ -273,7 +282,11 @@ impl DeviceCalibration {
             },
             network: None,
         });
+        let other = counterpart(sample.domain).filter(|_| carries);
+        let other = other.map(|other| known.parameters(other, sample.device));
+        let carried = other.and_then(|other| carried_quick(&fit, sample, &base, &other));
         self.fits.push(fit);
+        self.fits.extend(carried);
         Ok(())
     }
 }
@@ -325,6 +338,27 @@ mod tests {
             assert!((estimate.duration.0 as f64 / 1e3 / wanted - 1.0).abs() < 0.25, "{estimate:?} {wanted}");
             assert!(estimate.error > 0.0 && found.report[0].errors.held_out.n > 0);
         }
+    }
+
+    #[test]
+    fn a_rate_measured_on_single_products_is_that_of_batched_ones() {
+        // At a fifth of what an A100 computes in fp32.
+        let rows = |at: u64| {
+            let size = 256 * (1 + at);
+            let us = 6.0 + 2.0 * (size as f64).powi(3) / 4e6;
+            format!("Card,{size},{size},{size},{}\n", us / 1e6)
+        };
+        let text = "device,m,n,k,seconds\n".to_owned() + &(0..12).map(rows).collect::<String>();
+        let files = [("card.toml".to_owned(), calibrated(text, true).unwrap().file().unwrap())];
+        let catalog = Catalog::with_files(&files).unwrap();
+        let models = CostModels::with_devices(&catalog, &files).unwrap();
+        let device = catalog.find("Card").unwrap();
+        let rate = |batch: u64| {
+            let work = gemm_work(GemmSize { batch, m: 2048, n: 2048, k: 2048 }, DType::Fp32, false, 0);
+            work.flop.0 / models.estimate(&work, device).unwrap().duration.secs()
+        };
+        assert!((rate(1) / 4e12 - 1.0).abs() < 0.3, "{}", rate(1));
+        assert!((rate(8) / rate(1) - 1.0).abs() < 0.4, "{} for {}", rate(8), rate(1));
     }
 
     #[test]

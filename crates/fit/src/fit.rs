@@ -311,6 +311,46 @@ pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result
     Ok((fit, errors))
 }
 
+/// The constants of a quick fit of fp32 products, alone or batched, for the other of both: what the chip reaches of its figures, over what
+/// was taken before of both, is taken to be alike. `None` of other products.
+///
+/// # Arguments
+/// `of_own`, `of_other`: parameters of both before the fit.
+pub fn carried_quick(fit: &Fit, sample: Sample<'_>, of_own: &[f64], of_other: &[f64]) -> Option<Fit> {
+    let domain = counterpart(fit.domain)?;
+    let mut parameters = without_power_limit(domain, of_other.to_vec());
+    for at in [COMPUTE, BANDWIDTH] {
+        let limits = defaults(domain)[at];
+        let ratio = fit.parameters[at] / without_power_limit(fit.domain, of_own.to_vec())[at].max(f64::MIN_POSITIVE);
+        parameters[at] = (parameters[at] * ratio).clamp(limits.min, limits.max);
+    }
+    parameters[START_US] = fit.parameters[START_US];
+    let error = fit.error.max(CARRIED_ERROR);
+    Some(Fit {
+        domain,
+        parameters,
+        error,
+        structured_error: error,
+        sibling_error: error,
+        n_train: 0,
+        ranges: ranges(domain, sample.rows.iter()),
+        source: format!("{}, carried from {}", fit.source, fit.domain.name()),
+        ..fit.clone()
+    })
+}
+
+/// The products that run on the same units as those of `domain` and have parameters of their own.
+pub fn counterpart(domain: Domain) -> Option<Domain> {
+    match domain {
+        Domain::Linear => Some(Domain::BatchedGemm),
+        Domain::BatchedGemm => Some(Domain::Linear),
+        _ => None,
+    }
+}
+
+/// Error stated for constants that were measured on other products: that of batched ones on GPUs whose tables were left out.
+const CARRIED_ERROR: f64 = 0.21;
+
 /// Most rows that are left out in turn.
 const LEFT_OUT: usize = 60;
 

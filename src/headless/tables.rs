@@ -157,6 +157,9 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         ]);
     }
     output::text(&table, out)?;
+    if answer.steps.iter().any(|step| step.enabled) {
+        writeln!(out, "pooling, forward and backward are as traced: `ops` has what look-ups take with the edits")?;
+    }
     if answer.tables.iter().any(|row| row.mean) {
         writeln!(out, "of tables that share an operator only sums are recorded: each is shown as their mean")?;
     }

@@ -271,7 +271,13 @@ pub(super) fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
     let not_modelled = if is_brief { "unmod." } else { "not modelled" };
     let kept = (share >= 0.005).then(|| format!("{:.0} {not_modelled}", Percent(share)));
     // Where there is room for all, memory says so itself.
-    let unfit = (is_brief && work.outcome.summary.fits == Some(false)).then(|| "does not fit".to_owned());
+    let summary = &work.outcome.summary;
+    let unfit = match summary.fits {
+        Some(false) => Some("does not fit"),
+        None if !summary.verdict().is_empty() => Some("fit not known"),
+        _ => None,
+    };
+    let unfit = unfit.filter(|_| is_brief).map(str::to_owned);
     let mut caveats = Pieces::new();
     for caveat in unfit.into_iter().chain(none).chain(kept).filter(|_| work.is_edited()) {
         if !caveats.is_empty() {

@@ -114,6 +114,11 @@ pub fn find(name: &str) -> Option<&'static Sample> {
     ALL.iter().find(|sample| sample.name == name)
 }
 
+/// Whether a trace with this path is of a bundled sample.
+pub fn is_bundled(path: &Path) -> bool {
+    ALL.iter().any(|sample| sample.has(path))
+}
+
 /// Opens the sample that opens by itself.
 ///
 /// # Errors

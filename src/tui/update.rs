@@ -266,6 +266,7 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     let mut effects: Vec<Effect> = edited.flat_map(Workspace::evaluate_anew).collect();
     if let Some(home) = beside {
         app.view = &views::Compare;
+        app.workspaces[first..].iter_mut().for_each(|work| work.is_compared = true);
         if let Some(work) = app.workspaces.get_mut(home) {
             work.compare.chosen = ColumnKind::Trace(first);
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::session::{JobTables, Loaded, Outcome, SavedSession};
+use crate::session::{JobTables, Loaded, Outcome, SavedSession, sample};
 use retime_core::cost::Prediction;
 use retime_core::graph::{IterationChoice, LaneKind};
 use retime_core::scenario::{History, NamedScenarios, Scenario};
@@ -58,6 +58,8 @@ pub struct Opened {
 pub struct Workspace {
     /// Its number among the opened traces.
     pub number: usize,
+    /// Whether other traces are compared with it: the bundled samples only where that was asked for.
+    pub is_compared: bool,
     /// What tells its trace from others.
     pub fingerprint: String,
     /// Position of its iteration, where that is not the one chosen by itself.
@@ -133,8 +135,10 @@ impl Workspace {
     pub fn new(number: usize, opened: Opened, scenario: &Scenario) -> Self {
         let timeline = Timeline::new(&opened.loaded.graph, [&opened.measured, &opened.simulated]);
         let outcome = Arc::clone(&opened.loaded.replay);
+        let is_sample = opened.loaded.traces().any(|trace| sample::is_bundled(&trace.path));
         Self {
             number,
+            is_compared: !is_sample,
             fingerprint: opened.fingerprint,
             iteration: opened.iteration,
             timeline,

@@ -133,8 +133,13 @@ fn beside(app: &mut App, open: Open, is_of: impl Fn(&Path) -> bool) -> CommandRe
     if app.workspace().is_some_and(is_open) {
         return Err("that is the trace shown: keep its edits with `scenario new NAME` to compare them".to_owned());
     }
-    if app.workspaces.iter().any(is_open) {
-        return Ok(Vec::new());
+    if let Some(other) = app.workspaces.iter_mut().find(|other| is_open(other)) {
+        other.is_compared = true;
+        let other = other.number;
+        if let Some(work) = app.workspace_mut() {
+            work.compare.chosen = ColumnKind::Trace(other);
+        }
+        return Ok(app.start_compare());
     }
     let effect = app.open_beside(open)?;
     app.compared_with = Some(app.shown);

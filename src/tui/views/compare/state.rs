@@ -258,7 +258,7 @@ fn key(loaded: &Loaded, what: &str) -> String {
 impl Workspace {
     /// All columns that can be compared on this trace: its own, and those of `others` as measured.
     pub fn sides(&self, others: &[Self]) -> Vec<SideSource> {
-        let others = others.iter().filter(|work| work.number != self.number);
+        let others = others.iter().filter(|work| work.number != self.number && work.is_compared);
         self.own_sides().into_iter().chain(others.map(Self::measured_side)).collect()
     }
 

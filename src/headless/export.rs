@@ -10,9 +10,9 @@ use crate::session::{ExportFormat, Exported, export_to, opened_again};
 use retime_core::intern::printable;
 use retime_core::units::DurNs;
 
-use super::input;
 use super::opened::Opened;
 use super::output::{self, Table};
+use super::{Misuse, input};
 
 #[derive(Serialize)]
 struct Answer {
@@ -30,6 +30,9 @@ struct Answer {
 /// # Errors
 /// Nothing could be opened, an edit cannot be read, or the file cannot be written.
 pub fn run(args: &ExportArgs, iteration: Iteration) -> Result<()> {
+    if args.out.as_os_str() == "-" {
+        return Err(Misuse("-o: a file is written, not standard output: name one".to_owned()).into());
+    }
     let Opened { engine, loaded, outcome, .. } = Opened::of(&args.common, iteration)?;
     let exported = Exported { loaded: &loaded, outcome: &outcome, board: None };
     let format = args.format.map_or_else(|| ExportFormat::of_path(&args.out), format);

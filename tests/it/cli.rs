@@ -595,6 +595,8 @@ fn an_exported_trace_opens_again_with_the_same_figures_untouched_and_edited() {
 #[test]
 fn an_export_says_what_it_does_not_hold() {
     let folder = tempfile::tempdir().unwrap();
+    retime().current_dir(&folder).args(["export", &sample(GPU), "-o", "-"]).assert().code(2);
+    assert!(!folder.path().join("-").exists(), "a dash is no file");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let same = json(&["export", &sample(GPU), "--step", "scale kind=kernel x0.5", "-o", &path("same.json")]);
     assert!(same.get("opened_again").is_none(), "{same}");

@@ -323,6 +323,22 @@ fn what_is_reordered_on_a_stream_lets_what_waits_for_it_start() {
 }
 
 #[test]
+fn a_branch_of_the_step_after_does_not_hold_up_the_end_of_a_step() {
+    let mut made = Made::default();
+    for number in 1..4 {
+        let start = made.host;
+        made.run(&op("aten::mm", "gemm", 300.0));
+        made.run(&op("aten::cat", "cat", 20.0)).step(number, start);
+    }
+    let opened = made.open();
+    assert!(
+        opened.time(&["parallelize kernel=cat"]) <= opened.time(&[]),
+        "{}",
+        opened.time(&["parallelize kernel=cat"])
+    );
+}
+
+#[test]
 fn what_is_launched_once_its_stream_was_waited_for_does_not_come_before_what_was_waited_for() {
     let mut made = Made::default();
     made.run(&op("aten::mm", "gemm", 100.0));

@@ -224,7 +224,8 @@ fn fork(draft: &mut Draft<'_>, branch: &Branch, lane: LaneId) {
     }
     if let Some(user) = branch.user {
         draft.connect(last, user, ready(DependencyKind::EventWait));
-    } else {
+    } else if draft.is_in_step(last) {
+        // Of a step recorded beside the chosen one the end is not simulated.
         let rank = draft.rank_of(lane);
         let end = draft.graph().ranks[rank].end;
         draft.connect(last, Node::Traced(end), ready(DependencyKind::StepEnd));

@@ -66,8 +66,11 @@ pub fn export(
                 vec![(if is_edited { "before the edits" } else { "critical path" }, ribbon::kinds(&loaded.replay))];
             bars.extend(is_edited.then(|| ("after", ribbon::kinds(outcome))));
             let mut pictures = ribbon::svg(&bars) + &svg::svg(loaded, outcome);
-            pictures.extend(charts::roofline(loaded, outcome));
-            pictures.push_str(&charts::batches(engine, loaded, outcome));
+            let none = |what: &str, why: &str| format!("<p>no chart of {what}: {}</p>\n", escaped(why));
+            let roofs = charts::roofline(loaded, outcome);
+            pictures.push_str(&roofs.unwrap_or_else(|| none("rooflines", "the work of no kernel is known")));
+            let batches = charts::batches(engine, loaded, outcome);
+            pictures.push_str(&batches.unwrap_or_else(|why| none("batch sizes", &why)));
             shown(&html::html(&report::report(engine, loaded, outcome, board), &pictures))
         }
     })

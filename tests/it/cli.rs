@@ -561,6 +561,29 @@ fn a_report_holds_the_figures_of_the_json_answer_and_stands_alone() {
 }
 
 #[test]
+fn a_report_has_charts_of_roofs_and_batches_or_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let written = |trace: &str, more: &[&str]| {
+        retime().args(["export", trace, "--force", "-o"]).arg(&path).args(more).assert().success();
+        fs::read_to_string(&path).unwrap()
+    };
+    let vgg = sample("public/vgg13-train-h100.json.gz");
+    let html = written(&vgg, &["--step", "mixed-precision bf16"]);
+    for shown in
+        ["roofs of H100-SXM", ">bf16 989 TFLOP/s<", ">tf32 495 TFLOP/s<", "Samples per second", "has 80.00 GiB"]
+    {
+        assert!(html.contains(shown), "{shown}");
+    }
+    // The present batch is a point of the chart, with the iteration that `simulate` gives.
+    let answer = json(&["simulate", &vgg, "--step", "mixed-precision bf16"]);
+    let present = format!("{:.1} ms", answer["steady_ns"].as_f64().unwrap() / 1e6);
+    assert!(html.lines().any(|line| line.contains("<title>512: ") && line.contains(&present)), "{present}");
+    let html = written("tests/inputs/unsorted.json", &[]);
+    assert!(html.contains("no chart of rooflines: ") && html.contains("no chart of batch sizes: "), "{html}");
+}
+
+#[test]
 fn the_picture_shows_every_lane_and_what_is_critical() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("timeline.svg");

@@ -316,7 +316,7 @@ pub fn calibrate_quick(sample: Sample<'_>, base: &[f64], source: &str) -> Result
 ///
 /// # Arguments
 /// `of_own`, `of_other`: parameters of both before the fit.
-pub fn carried_quick(fit: &Fit, sample: Sample<'_>, of_own: &[f64], of_other: &[f64]) -> Option<Fit> {
+pub(crate) fn carried_quick(fit: &Fit, sample: Sample<'_>, of_own: &[f64], of_other: &[f64]) -> Option<Fit> {
     let domain = counterpart(fit.domain)?;
     let mut parameters = without_power_limit(domain, of_other.to_vec());
     for at in [COMPUTE, BANDWIDTH] {
@@ -340,7 +340,7 @@ pub fn carried_quick(fit: &Fit, sample: Sample<'_>, of_own: &[f64], of_other: &[
 }
 
 /// The products that run on the same units as those of `domain` and have parameters of their own.
-pub fn counterpart(domain: Domain) -> Option<Domain> {
+pub(crate) fn counterpart(domain: Domain) -> Option<Domain> {
     match domain {
         Domain::Linear => Some(Domain::BatchedGemm),
         Domain::BatchedGemm => Some(Domain::Linear),

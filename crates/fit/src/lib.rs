@@ -35,11 +35,8 @@ use retime_core::cost::work::Work;
 pub(crate) use anchored::batch_of;
 pub use anchored::{FittedSample, anchored_errors};
 pub use device::{DeviceCalibration, DomainReport, Model, Target, calibrate_device};
-pub use fit::{
-    Calibrated, FitErrors, Tuning, assess, calibrate, calibrate_quick, carried_quick, counterpart, quick_shapes,
-    quick_work,
-};
-pub(crate) use fit::{is_kernel, predicted_us, share_inside};
+pub use fit::{Calibrated, FitErrors, Tuning, assess, calibrate, calibrate_quick, quick_shapes, quick_work};
+pub(crate) use fit::{carried_quick, counterpart, is_kernel, predicted_us, share_inside};
 pub use forest::Hyperparameters;
 pub use formats::measurements;
 pub use held_out::is_held_out;

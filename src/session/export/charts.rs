@@ -191,11 +191,13 @@ fn kernels(edited: &Edited, times: Times<'_>, device: &DeviceProfile) -> Vec<Poi
     points.into_iter().filter(|point| point.throughput > 0.0 && point.intensity.is_some()).collect()
 }
 
-/// Throughput and memory over batch sizes around that of the edited iteration; nothing where it is not known.
-pub(super) fn batches(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> String {
+/// Throughput and memory over batch sizes around that of the edited iteration.
+///
+/// # Errors
+/// Why there are none to be drawn.
+pub(super) fn batches(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Result<String, String> {
     let batch = outcome.summary.batch.map(|(_, now)| now);
-    let Ok(sweep) = Sweep::around("batch", batch) else { return String::new() };
-    let sweeps = [sweep];
+    let sweeps = [Sweep::around("batch", batch)?];
     let asked: Vec<Vec<f64>> = sweeps[0].points();
     let points = SweepRun::new(engine, loaded, &outcome.scenario, &sweeps).points(&asked);
     let points: Vec<(f64, SweepPoint)> = points
@@ -204,13 +206,15 @@ pub(super) fn batches(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> St
         .filter_map(|point| Some((point.value("batch")?, point)))
         .collect();
     if points.len() < 2 {
-        return String::new();
+        return Err("this iteration cannot be done at another batch size".to_owned());
     }
     let present = batch.unwrap_or(0) as f64;
     let logs: Vec<f64> = points.iter().map(|(batch, _)| batch.log10()).collect();
     let x = Scale { from: logs[0], to: logs[logs.len() - 1], is_log: true };
     let x_ticks: Vec<(f64, String)> = points.iter().map(|(batch, _)| (*batch, figure(*batch))).collect();
-    throughput(&points, (x, &x_ticks), present) + &memory(&points, (x, &x_ticks), outcome)
+    let memory = memory(&points, (x, &x_ticks), outcome);
+    let memory = memory.unwrap_or_else(|| "<p>no chart of device memory: it is not known</p>\n".to_owned());
+    Ok(throughput(&points, (x, &x_ticks), present) + &memory)
 }
 
 fn throughput(points: &[(f64, SweepPoint)], x: (Scale, &[(f64, String)]), present: f64) -> String {
@@ -233,11 +237,12 @@ fn throughput(points: &[(f64, SweepPoint)], x: (Scale, &[(f64, String)]), presen
     chart.done()
 }
 
-fn memory(points: &[(f64, SweepPoint)], x: (Scale, &[(f64, String)]), outcome: &Outcome) -> String {
+/// Memory over batch size; `None` where it is not known.
+fn memory(points: &[(f64, SweepPoint)], x: (Scale, &[(f64, String)]), outcome: &Outcome) -> Option<String> {
     let held: Vec<(f64, f64)> =
         points.iter().filter_map(|(batch, point)| Some((*batch, point.memory_bytes?.0 as f64))).collect();
     if held.len() < 2 {
-        return String::new();
+        return None;
     }
     let limit = outcome.summary.memory.as_ref().and_then(|memory| memory.device_bytes);
     let y = Scale::linear(held.iter().map(|(_, bytes)| *bytes).chain(limit.map(|limit| limit.0 as f64)), 1024.0);
@@ -252,7 +257,7 @@ fn memory(points: &[(f64, SweepPoint)], x: (Scale, &[(f64, String)]), outcome: &
         let y = chart.top(limit.0 as f64);
         chart.stroke(&format!("M{LEFT} {y:.1}H{}", LEFT + INNER.0), "#d1242f", "stroke-dasharray=\"4 3\"");
     }
-    chart.done()
+    Some(chart.done())
 }
 
 /// A figure with three digits, as short as it can be.

@@ -55,14 +55,14 @@ pub enum Outside {
     /// What a step which repeats has less, or more, than the path of a single one.
     Shared,
     /// By how much the iteration is longer than its path.
-    Beside,
+    Rest,
 }
 
 impl Outside {
     fn label(self) -> &'static str {
         match self {
             Self::Shared => "shared with neighbouring steps",
-            Self::Beside => "beside the path",
+            Self::Rest => "rest of the iteration",
         }
     }
 
@@ -73,7 +73,7 @@ impl Outside {
                 "a step that is repeated begins before the one before it has ended, or waits for it: the iteration is \
                  then not as long as the path of a single one"
             }
-            Self::Beside => {
+            Self::Rest => {
                 "by how much the iteration is longer than its path, which begins with the first task of the step; before the \
                  edits with what the measured iteration is longer than its replay"
             }
@@ -221,7 +221,7 @@ fn beside(sources: &Sources) -> Option<PathGroup> {
     let (before, after) = iteration_figures(&sources.loaded, &sources.outcome);
     let rest = |whole: DurNs, path: &CriticalPath| whole - path.length;
     let repeats = [&sources.loaded.replay.summary, &sources.outcome.summary].iter().any(|it| it.both_named().is_some());
-    let outside = if repeats { Outside::Shared } else { Outside::Beside };
+    let outside = if repeats { Outside::Shared } else { Outside::Rest };
     let label = outside.label().to_owned();
     let mut group = PathGroup::new(label.clone(), label, 0, Paint::Call);
     group.outside = Some(outside);

@@ -499,7 +499,8 @@ pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
     for (precision, rate) in peak {
         (precision, rate.0.to_bits()).hash(&mut hasher);
     }
-    for ancestor in ancestors {
+    for (parent, ancestor) in ancestors {
+        parent.hash(&mut hasher);
         let (theoretical, measured) = ancestor.bandwidths;
         let bandwidths = [Some(theoretical), measured].map(|rate| rate.map(|rate| rate.0.to_bits()));
         (ancestor.distance.to_bits(), bandwidths).hash(&mut hasher);

@@ -99,12 +99,9 @@ pub(super) fn least_in_model(work: &Work, device: &DeviceProfile) -> DurNs {
     least.max(DurNs::from_us_f64(1e6 * streamed))
 }
 
-/// What the rows of a look-up take over the memory of a GPU, all of them: how many of them a cache holds is told by how far it came above
-/// that where it was measured, and another GPU comes no further. Zero of other work, and on the GPU that it was measured on.
-fn looked_up(work: &Work, device: &DeviceProfile, is_moved: bool) -> DurNs {
-    let is_lookup = matches!(work.shape, Shape::Embedding { .. }) && device.kind == DeviceKind::Gpu;
-    let seconds = work.bytes().0 as f64 / device.dram_bandwidth.0.max(1.0);
-    if is_lookup && is_moved { DurNs::from_us_f64(1e6 * seconds) } else { DurNs::ZERO }
+/// What all traffic of `work` takes over the memory of a device.
+fn streamed(work: &Work, device: &DeviceProfile) -> DurNs {
+    DurNs::from_us_f64(1e6 * work.bytes().0 as f64 / device.dram_bandwidth.0.max(1.0))
 }
 
 /// Share of the L2 cache up to which a factor may be left there by what ran before; of one as large as the cache nothing is.
@@ -129,8 +126,16 @@ impl LeastTimes {
     /// Those of the same kernel before and now; none where its work is not known.
     pub fn of(before: Placed<'_>, now: Placed<'_>) -> Self {
         let is_moved = before.device.id != now.device.id;
+        // How many rows of a look-up a cache holds is told by how far it came above the memory of the GPU that it was measured on.
+        let is_lookup = |work: &Work| matches!(work.shape, Shape::Embedding { .. });
+        let looks_up = is_moved
+            && before.work.is_some_and(is_lookup)
+            && [before, now].iter().all(|placed| placed.device.kind == DeviceKind::Gpu);
         let of = |placed: Placed<'_>| {
-            let least = |work| least_in_model(work, placed.device).max(looked_up(work, placed.device, is_moved));
+            let least = |work| {
+                let rows = if looks_up { streamed(work, placed.device) } else { DurNs::ZERO };
+                least_in_model(work, placed.device).max(rows)
+            };
             placed.work.map_or(DurNs::ZERO, least)
         };
         Self { before: of(before), now: of(now), is_moved }

@@ -230,8 +230,8 @@ pub struct DeviceProfile {
     pub id: String,
     /// Devices it inherits figures from, the nearest first.
     pub lineage: Vec<String>,
-    /// What of each of these is compared with its own figures.
-    pub(crate) ancestors: Vec<Ancestor>,
+    /// What of each of these is compared with its own figures, by id.
+    pub(crate) ancestors: BTreeMap<String, Ancestor>,
     /// Whether AMD makes it: its libraries are others than NVIDIA's.
     pub is_amd: bool,
     /// Full name.
@@ -316,7 +316,7 @@ impl DeviceProfile {
             id: UNKNOWN.to_owned(),
             name: name.to_owned(),
             lineage: Vec::new(),
-            ancestors: Vec::new(),
+            ancestors: BTreeMap::new(),
             recorded_as: Vec::new(),
             kind: DeviceKind::Gpu,
             memory: if memory <= Bytes::MOST { memory } else { Bytes(0) },
@@ -342,12 +342,10 @@ impl DeviceProfile {
         if self.id == id {
             return self.clone();
         }
-        Self {
-            id: id.to_owned(),
-            lineage: std::iter::once(&self.id).chain(&self.lineage).cloned().collect(),
-            ancestors: std::iter::once(Ancestor::of(self, 0.0)).chain(self.ancestors.iter().copied()).collect(),
-            ..self.clone()
-        }
+        let mut heir = self.clone();
+        heir.ancestors.insert(self.id.clone(), Ancestor::of(self, 0.0));
+        heir.lineage.insert(0, std::mem::replace(&mut heir.id, id.to_owned()));
+        heir
     }
 
     /// How far its figures lie from those of the device `id`, in powers of two of the one that differs most; `None` where it is neither
@@ -356,17 +354,15 @@ impl DeviceProfile {
         if self.id == id {
             return Some(0.0);
         }
-        self.ancestor(id).map(|ancestor| ancestor.distance)
-    }
-
-    fn ancestor(&self, id: &str) -> Option<Ancestor> {
-        self.lineage.iter().position(|known| known == id).and_then(|at| self.ancestors.get(at)).copied()
+        self.ancestors.get(id).map(|ancestor| ancestor.distance)
     }
 
     /// The memory bandwidths, theoretical and measured, of the device `id`, which is this one or one that it inherits from; its own where
     /// it is neither.
     pub fn bandwidths_of(&self, id: &str) -> (BytesPerSec, Option<BytesPerSec>) {
-        self.ancestor(id).map_or((self.dram_bandwidth, self.dram_bandwidth_measured), |ancestor| ancestor.bandwidths)
+        self.ancestors
+            .get(id)
+            .map_or((self.dram_bandwidth, self.dram_bandwidth_measured), |ancestor| ancestor.bandwidths)
     }
 
     /// How far the figures that kernels run by lie from those of `other`, in powers of two of the one that differs most.

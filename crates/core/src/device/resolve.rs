@@ -31,12 +31,11 @@ pub(super) fn profile(
     let merged = merge(id, placed, entries, &mut chain)?;
     let lineage = chain.split_off(1.min(chain.len()));
     let own = complete(id, placed, merged)?;
-    let mut ancestors = Vec::with_capacity(lineage.len());
-    for parent in &lineage {
-        let Some(placed) = entries.get(parent) else { continue };
+    let mut ancestors = BTreeMap::new();
+    for (parent, placed) in lineage.iter().filter_map(|parent| entries.get_key_value(parent)) {
         let merged = merge(parent, placed, entries, &mut Vec::new())?;
-        let parent = complete(parent, placed, merged)?;
-        ancestors.push(Ancestor::of(&parent, own.distance(&parent)));
+        let profile = complete(parent, placed, merged)?;
+        ancestors.insert(parent.clone(), Ancestor::of(&profile, own.distance(&profile)));
     }
     Ok(DeviceProfile { lineage, ancestors, ..own })
 }
@@ -177,7 +176,7 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
     Ok(DeviceProfile {
         id: id.to_owned(),
         lineage: Vec::new(),
-        ancestors: Vec::new(),
+        ancestors: BTreeMap::new(),
         is_amd: merged.is_amd,
         name: merged.name.unwrap_or_else(|| id.to_owned()),
         kind: merged.kind.ok_or_else(|| missing(id, placed, "kind"))?,

@@ -71,29 +71,25 @@ fn sizes_row(catalog: &Catalog, key: Key<'_>, rows: &[&CollectiveRow], left_out:
             scattered if scattered > MUCH * left_out.mape => {
                 format!("equal sizes measured twice scatter by {:.0}", Percent(scattered))
             }
-            _ => {
-                let pairs: Vec<(f64, f64)> = at_left_out_sizes(rows);
-                match mean_jump(pairs.iter().map(|&(size, us)| (size, us))) {
-                    Some(jump) => format!(
-                        "every other size is left out, and times jump by {:.1} % between neighbouring ones",
-                        100.0 * jump
-                    ),
-                    None => "every other size is left out, and those measured are more than a factor of four apart"
-                        .to_owned(),
-                }
-            }
+            _ => match mean_jump(by_size(rows)) {
+                Some(jump) => format!(
+                    "every other size is left out, and times jump by {:.1} % between neighbouring ones",
+                    100.0 * jump
+                ),
+                None => "every other size is left out, and no three sizes lie near one another".to_owned(),
+            },
         }),
     }
 }
 
 /// The mean time of each size, in order.
-fn at_left_out_sizes(rows: &[&CollectiveRow]) -> Vec<(f64, f64)> {
+fn by_size(rows: &[&CollectiveRow]) -> impl Iterator<Item = (f64, f64)> {
     let mut of_size: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     for row in rows {
         let (sum, count) = of_size.entry(row.bytes as u64).or_default();
         (*sum, *count) = (*sum + row.us, *count + 1.0);
     }
-    of_size.into_iter().map(|(size, (sum, count))| (size as f64, sum / count)).collect()
+    of_size.into_iter().map(|(size, (sum, count))| (size as f64, sum / count))
 }
 
 /// One latency and one bandwidth for all sizes, each half of the sizes from the other half: least squares of the relative error.

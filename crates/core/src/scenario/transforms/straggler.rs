@@ -79,14 +79,14 @@ impl Transform for Straggler {
         let is_meant = |rank: usize| meant.is_none_or(|meant| meant == rank);
         let (mut changed, mut bounded) = (0, 0);
         for (node, rank, cell) in placed {
-            let wanted = factors[rank][cell];
-            let factor = within_roofs(draft, node, wanted);
-            bounded += usize::from(factor > wanted);
+            let bound = factor_of_roofs(draft, node, factors[rank][cell]);
+            let factor = bound.unwrap_or(factors[rank][cell]);
             // Where the rank allocates quickest, others did so while they waited for it, and do so no longer.
             let is_wait = cell >= stretches.allocations(0) && meant.is_some_and(|meant| factors[meant][cell] >= 1.0);
             if (is_meant(rank) || is_wait) && (factor - 1.0).abs() > f64::EPSILON {
                 draft.stretch(node, factor);
                 changed += 1;
+                bounded += usize::from(bound.is_some() && draft.is_in_step(node));
             }
         }
         let ranks = if self.rank.is_some() { 1 } else { graph.ranks.len() };
@@ -115,16 +115,14 @@ impl Transform for Straggler {
     }
 }
 
-/// `factor` on the time of `node`, but none that its own work, where it is known, cannot be done in.
-fn within_roofs(draft: &Draft<'_>, node: Node, factor: f64) -> f64 {
-    let rank = draft.rank_of(draft.lane_of(node));
-    let Some((work, device)) = draft.work_of(node).zip(draft.device(rank)).filter(|_| factor < 1.0) else {
-        return factor;
-    };
-    let placed = Placed { work: Some(work), device };
-    let duration = draft.price_of(node).duration;
-    let held = LeastTimes::of(placed, placed).hold(duration, duration.scale(factor));
-    (held.0 as f64 / duration.0.max(1) as f64).clamp(factor, 1.0)
+/// The factor at which the time of `node` is what roofs allow its own work, where that is known and does not fit into `factor` of its time.
+fn factor_of_roofs(draft: &Draft<'_>, node: Node, factor: f64) -> Option<f64> {
+    let device = draft.device(draft.rank_of(draft.lane_of(node)))?;
+    let placed = Placed { work: Some(draft.work_of(node).filter(|_| factor < 1.0)?), device };
+    let before = draft.price_of(node).duration;
+    let now = before.scale(factor);
+    let held = LeastTimes::of(placed, placed).hold(before, now).min(before);
+    (held > now).then(|| held.0 as f64 / before.0.max(1) as f64)
 }
 
 /// By rank and stretch, host and device apart, what the median rank takes over what this one does.

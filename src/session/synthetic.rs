@@ -111,7 +111,7 @@ impl<'a> Machine<'a> {
     /// The device is unknown or has no link.
     pub fn of(engine: &'a Engine, gpu: &str) -> Result<Self, SessionError> {
         let device = engine.catalog.find(gpu)?;
-        let link = engine.models.links().of_device(&device.id);
+        let link = engine.models.links().of_device(device);
         let link = link.ok_or_else(|| SessionError::NoLink(device.id.clone()))?;
         Ok(Self { models: &engine.models, device, link })
     }

@@ -122,3 +122,21 @@ fn collectives_of_the_old_form_are_read_by_position() {
         assert!(named("wait") > 0 && named("all_to_allv") + named("all_to_all") + named("alltoall") > 0);
     }
 }
+
+#[test]
+fn a_rank_without_work_is_left_out_of_its_job_and_said() {
+    let file = |rank: u32, events: &str| {
+        format!(
+            r#"{{"distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": 2}}, "traceEvents": [{events}]}}"#
+        )
+    };
+    let operator = r#"{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 10, "dur": 5}"#;
+    let mark =
+        r#"{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 9, "dur": 8}"#;
+    let files = [file(0, mark), file(1, &format!("{mark}, {operator}"))];
+    let opened = trace::open_bytes(&[("r0.json", files[0].as_bytes()), ("r1.json", files[1].as_bytes())]).unwrap();
+    assert_eq!(opened.jobs.iter().map(ranks).collect::<Vec<_>>(), [[1]]);
+    let said: Vec<_> = opened.diagnostics.sorted().into_iter().filter(|note| note.code == "nothing-to-model").collect();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].message.contains("r0.json"), "{said:?}");
+}

@@ -79,6 +79,39 @@ fn later_edits_are_priced_on_the_device_that_was_chosen() {
 }
 
 #[test]
+fn other_edits_stand_before_or_behind_the_placing() {
+    let engine = engine();
+    let edits = [
+        "fuse-optimizer",
+        "fuse-embedding-bags",
+        "fuse family=elementwise",
+        "mixed-precision bf16",
+        "scale-device dram_bw x2",
+        "prefetch-input",
+        "overheads mean",
+    ];
+    let mut moved = 0;
+    for base in [open(ON_HOST), open("dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz")] {
+        let placed = with(&engine, base, &["place-on V100"]).summary.simulated_ns;
+        for edit in edits {
+            let [first, second] = [[edit, "place-on V100"], ["place-on V100", edit]];
+            let (before, behind) = (with(&engine, base, &first), with(&engine, base, &second));
+            assert_eq!(before.summary.simulated_ns, behind.summary.simulated_ns, "{edit}");
+            let left_out = |outcome: &Outcome| {
+                outcome
+                    .steps
+                    .iter()
+                    .flat_map(|step| &step.effects)
+                    .any(|effect| effect.text.contains("dependencies left out"))
+            };
+            assert!(!left_out(&before), "{edit}");
+            moved += usize::from(before.summary.simulated_ns != placed);
+        }
+    }
+    assert!(moved > edits.len(), "{moved} edits have an effect");
+}
+
+#[test]
 fn the_former_name_is_read_and_written_as_the_new_one() {
     let step = retime_core::scenario::parse_step("place-on-gpu V100").unwrap();
     assert_eq!(step.to_string(), "place-on V100");

@@ -93,7 +93,7 @@ fn collectives(engine: &Engine, folders: &[PathBuf]) -> Result<Vec<Vec<String>>>
         for path in folders.iter().map(|folder| folder.join(file)).filter(|path| path.exists()) {
             for row in collective_rows(&read_table(&path)?)?.iter().filter(|row| row.bytes >= least) {
                 let Ok(device) = engine.catalog.find(&row.system) else { continue };
-                let Some(link) = engine.models.links().of_device(&device.id) else { continue };
+                let Some(link) = engine.models.links().of_device(device) else { continue };
                 let Some(kind) = kind_named(row.collective).filter(|_| row.us > 0.0) else { continue };
                 // Tables count the gathered whole, models a rank's part of it.
                 let parts = if kind == CollectiveKind::AllGather { f64::from(row.ranks) } else { 1.0 };

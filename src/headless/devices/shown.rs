@@ -62,12 +62,11 @@ struct Curve {
 
 /// What is known of `profile`.
 pub(super) fn shown(profile: &DeviceProfile, models: &CostModels) -> Shown {
-    let lineage = || std::iter::once(&profile.id).chain(&profile.lineage);
     Shown {
         inherits: profile.lineage.clone(),
         figures: figures(profile),
         fits: Domain::ALL.into_iter().filter_map(|domain| fitted(profile, models, domain)).collect(),
-        link: lineage().find_map(|id| models.links().of_device(id)).map(|link| Joined {
+        link: models.links().of_device(profile).map(|link| Joined {
             id: link.id.clone(),
             name: link.name.clone(),
             bandwidth_bytes_per_s: link.gb_s * 1e9,

@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn two_of_a_mesh_have_the_one_wire_between_them() {
         let links = Links::builtin().unwrap();
-        let link = links.of_device("MI300X").unwrap();
+        let link = links.find("InfinityFabric4").unwrap();
         let bus = |kind: CollectiveKind, ranks: u32| {
             let time = collective_time(kind, (1 << 30) / buffer_bytes(kind, 1, ranks) as u64, ranks, link);
             f64::from(1 << 30) * bus_factor(kind, ranks) / time.us / 1e3
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_large_all_reduce_among_eight_v100_reaches_the_published_bus_bandwidth() {
         let links = Links::builtin().unwrap();
-        let link = links.of_device("V100").unwrap();
+        let link = links.find("NVLink2").unwrap();
         let time = collective_time(CollectiveKind::AllReduce, 1 << 30, 8, link);
         let bus_gb_s = 1.75 * f64::from(1 << 30) / time.us / 1e3;
         assert!((bus_gb_s - 130.4).abs() < 6.0, "{bus_gb_s}");

@@ -251,8 +251,8 @@ impl CostModels {
             }
             (&Shape::Collective { .. }, _) => {
                 let own = LinkProfile::of_figures(device);
-                let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.links.of_device(id));
-                let time = Topology::flat(known.unwrap_or(&own)).transfer(work)?;
+                let known = self.links.of_device(device).unwrap_or(&own);
+                let time = Topology::flat(known).transfer(work)?;
                 Some(estimate_of(time.us, time.model, time.error, time.extrapolated))
             }
             (Shape::Attention { backward: true, .. }, _) if device.kind == DeviceKind::Gpu => {

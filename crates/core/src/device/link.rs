@@ -228,7 +228,7 @@ impl Links {
     /// of the one it has otherwise where nothing was measured.
     pub fn add_measured(&mut self, catalog: &Catalog) {
         for (device, curves) in catalog.curves() {
-            let known = std::iter::once(&device.id).chain(&device.lineage).find_map(|id| self.of_device(id)).cloned();
+            let known = self.of_device(device).cloned();
             let mut link = known.unwrap_or_else(|| LinkProfile::of_figures(device));
             link.id.clone_from(&device.id);
             link.devices = vec![device.id.clone()];
@@ -269,9 +269,10 @@ impl Links {
         self.links.iter().find(|link| link.id.eq_ignore_ascii_case(name))
     }
 
-    /// The interconnect inside a node of the device `id`.
-    pub fn of_device(&self, id: &str) -> Option<&LinkProfile> {
-        self.links.iter().find(|link| !link.between_nodes && link.devices.iter().any(|device| device == id))
+    /// The interconnect inside a node of `device`, else of the nearest one that it inherits from.
+    pub fn of_device(&self, device: &DeviceProfile) -> Option<&LinkProfile> {
+        let of = |id: &String| self.links.iter().find(|link| !link.between_nodes && link.devices.contains(id));
+        std::iter::once(&device.id).chain(&device.lineage).find_map(of)
     }
 
     /// All of them, in the order of the files.

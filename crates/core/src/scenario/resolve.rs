@@ -139,9 +139,12 @@ impl Resolved {
 #[derive(Clone, Debug)]
 pub struct Prefix<'b> {
     draft: Draft<'b>,
+    /// All of them; those of a later stage wait for the rest.
+    steps: Vec<super::Step>,
+    /// What each did so far.
     reports: Vec<StepReport>,
-    /// Steps of a later stage, with their places: applied after all others.
-    later: Vec<(usize, super::Step)>,
+    /// Places of those that were applied, in the order in which they were.
+    applied: Vec<usize>,
     /// What earlier edits multiply, whenever it comes in.
     multiples: Vec<(Selector, f64)>,
     /// Why nothing can be predicted where a traced device is not known.
@@ -149,17 +152,22 @@ pub struct Prefix<'b> {
 }
 
 impl<'b> Prefix<'b> {
-    /// Applies the enabled ones of `steps` in order, but for those of a later stage, which wait for the rest.
+    /// Applies the enabled ones of `steps` stage by stage, but for those of stages after [`Stage::Work`], which wait for the rest.
     pub fn of(base: &'b Base, steps: &[super::Step], context: &'b Context) -> Self {
-        let mut prefix = Self {
-            draft: Draft::new(base, context),
-            reports: Vec::with_capacity(steps.len()),
-            later: Vec::new(),
-            multiples: Vec::new(),
-            unknown_device: context.unknown_device(base.graph()),
-        };
+        let mut prefix = Self::new(base, context);
         prefix.take(steps);
         prefix
+    }
+
+    fn new(base: &'b Base, context: &'b Context) -> Self {
+        Self {
+            draft: Draft::new(base, context),
+            steps: Vec::new(),
+            reports: Vec::new(),
+            applied: Vec::new(),
+            multiples: Vec::new(),
+            unknown_device: context.unknown_device(base.graph()),
+        }
     }
 
     /// How many tasks its steps add.
@@ -167,20 +175,24 @@ impl<'b> Prefix<'b> {
         self.draft.added().len()
     }
 
-    /// Applies further steps, but for those of a later stage.
+    /// Applies further steps, but for those of a later stage. Where one belongs before what was applied all begin anew.
     pub fn take(&mut self, steps: &[super::Step]) {
-        for step in steps {
-            let place = self.reports.len();
-            self.reports.push(StepReport::default());
-            if step.enabled && step.transform.stage() == Stage::Work {
-                self.apply(place, step);
-            } else if step.enabled {
-                self.later.push((place, step.clone()));
-            }
+        let mut all = std::mem::take(&mut self.steps);
+        all.extend_from_slice(steps);
+        let order: Vec<usize> =
+            order(&all).into_iter().filter(|&place| all[place].transform.stage() <= Stage::Work).collect();
+        if !order.starts_with(&self.applied) {
+            *self = Self::new(self.draft.base(), self.draft.context());
         }
+        self.reports.resize(all.len(), StepReport::default());
+        for &place in &order[self.applied.len()..] {
+            self.apply(place, &all[place]);
+        }
+        self.steps = all;
     }
 
     fn apply(&mut self, place: usize, step: &super::Step) {
+        self.applied.push(place);
         let before = self.draft.added().len();
         let earlier = self.changed_selection(step);
         let is_changed = self.reports.iter().any(|report| report.changed > 0 || report.is_met);
@@ -253,17 +265,26 @@ impl<'b> Prefix<'b> {
 
     /// Goes on with the rest of `steps`, which begin with those applied.
     pub fn resolve(mut self, steps: &[super::Step]) -> Resolved {
-        let applied = self.reports.len();
-        self.take(&steps[applied.min(steps.len())..]);
-        let mut later = std::mem::take(&mut self.later);
-        later.sort_by_key(|(_, step)| step.transform.stage());
-        let batches = later.iter().map(|(_, step)| step.transform.batches()).filter(|&batches| batches > 1);
+        self.take(&steps[self.steps.len().min(steps.len())..]);
+        let all = std::mem::take(&mut self.steps);
+        let later = order(&all).split_off(self.applied.len());
+        let batches = later.iter().map(|&place| all[place].transform.batches()).filter(|&batches| batches > 1);
         self.draft.ask_for_batches(batches.collect());
-        for (place, step) in later {
-            self.apply(place, &step);
+        for place in later {
+            self.apply(place, &all[place]);
         }
         finish(self.draft, self.reports)
     }
+}
+
+/// Places of the enabled ones of `steps`, stage by stage, in order within each. What comes before a model is placed on another device
+/// does so only where one is placed.
+fn order(steps: &[super::Step]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..steps.len()).filter(|&place| steps[place].enabled).collect();
+    let stage = |place: usize| steps[place].transform.stage();
+    let first = if order.iter().any(|&place| steps[place].transform.places()) { Stage::Host } else { Stage::Work };
+    order.sort_by_key(|&place| stage(place).max(first));
+    order
 }
 
 /// Applies the enabled steps of `scenario`, stage by stage, in order within each.

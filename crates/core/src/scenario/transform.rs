@@ -15,6 +15,10 @@ use super::selector::Selector;
 /// launches work means the work as all other edits leave it, wherever it stands among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// What the host computes at once, before a device does that instead; where none does, as the rest of the work.
+    Host,
+    /// Which device does what the host computed, where an edit places it on one.
+    Device,
     /// What runs, on what, and in which order.
     #[default]
     Work,
@@ -38,6 +42,11 @@ pub trait Transform: Debug + Send + Sync {
     /// When it is applied.
     fn stage(&self) -> Stage {
         Stage::Work
+    }
+
+    /// Whether a device does what the host computed.
+    fn places(&self) -> bool {
+        false
     }
 
     /// A multiple of the time of the selected tasks that holds for tasks which later edits add, too.

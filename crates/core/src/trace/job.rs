@@ -45,6 +45,7 @@ pub(super) fn group(
     }
     for job in &mut jobs {
         job.ranks.sort_by_key(|rank| rank.rank);
+        leave_out_empty(job, diagnostics);
     }
     for execution_trace in execution_traces {
         attach(execution_trace, &mut jobs, diagnostics);
@@ -55,6 +56,25 @@ pub(super) fn group(
         }
     }
     jobs
+}
+
+/// Leaves out the ranks of a job of which no work was recorded, where some was of others.
+fn leave_out_empty(job: &mut Job, diagnostics: &mut Diagnostics) {
+    let is_empty = |rank: &RankTrace| rank.trace.as_ref().is_some_and(|trace| !has_work(trace));
+    if job.ranks.iter().all(is_empty) {
+        return;
+    }
+    for trace in job.ranks.extract_if(.., |rank| is_empty(rank)).filter_map(|rank| rank.trace) {
+        let path = trace.path.display();
+        let text = format!("{path} is left out: no operator, no runtime call and no device work in it");
+        diagnostics.warn("nothing-to-model", text);
+    }
+}
+
+fn has_work(trace: &Trace) -> bool {
+    use super::Category::{Kernel, Memcpy, Memset, Operator, Runtime};
+    let is_work = |id| matches!(trace.events.category(id), Operator | Runtime | Kernel | Memcpy | Memset);
+    trace.events.ids().any(is_work)
 }
 
 /// Rank and world size as recorded, else the rank of the file name.

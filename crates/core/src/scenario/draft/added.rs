@@ -118,14 +118,13 @@ impl Draft<'_> {
 
     /// The link that a rank's collectives run over now, where it is known.
     fn link_of(&self, rank: usize) -> Option<&LinkProfile> {
-        let own = || self.context.models.links().of_device(&self.device(rank)?.id);
+        let own = || self.context.models.links().of_device(self.device(rank)?);
         self.machine.interconnect.as_ref().or_else(own)
     }
 
     /// Re-prices the added device work of a rank for another device, its collectives for that device's link.
     pub(super) fn move_added(&mut self, to: &DeviceProfile) {
-        let link =
-            self.context.models.links().of_device(&to.id).filter(|_| self.machine.interconnect.is_none()).cloned();
+        let link = self.context.models.links().of_device(to).filter(|_| self.machine.interconnect.is_none()).cloned();
         for id in 0..self.structure.added.len() {
             let added = &self.structure.added[id];
             if added.price.repeated().is_some() {

@@ -295,7 +295,7 @@ impl Draft<'_> {
 
     /// A collective's time over its link, and over one with `factor` times the bandwidth, in µs.
     fn link_times(&self, work: &Work, device: &DeviceProfile, factor: f64) -> Option<(f64, f64)> {
-        let own = || self.context.models.links().of_device(&device.id);
+        let own = || self.context.models.links().of_device(device);
         let link = self.interconnect().or_else(own)?;
         let between = self.topology(link, self.layout()).between.cloned();
         let time = |link: &LinkProfile, between: Option<LinkProfile>| {

@@ -199,9 +199,9 @@ impl Draft<'_> {
     /// and the traced one's are known.
     fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile, rank: usize) -> Change {
         let models = &self.context.models;
-        let own = models.links().of_device(&device.id);
+        let own = models.links().of_device(device);
         let moved = self.devices().get(rank).filter(|now| now.id != device.id);
-        let with_device = moved.and_then(|now| models.links().of_device(&now.id));
+        let with_device = moved.and_then(|now| models.links().of_device(now));
         let link = self.machine.interconnect.as_ref().or(with_device);
         if old == new && link.is_none() && self.machine.layout == Layout::default() {
             return Change::Kept;

@@ -11,7 +11,7 @@ use crate::scenario::draft::{Combine, Draft, Node, NodeSet, Passes};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::Bytes;
 
 use super::remove::host_of;
@@ -108,6 +108,10 @@ fn ends_in_gradient(draft: &Draft<'_>, node: Node) -> bool {
 }
 
 impl Transform for FuseOptimizer {
+    fn stage(&self) -> Stage {
+        Stage::Host
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let groups = updates(draft);
         let mut report = if groups.is_empty() {

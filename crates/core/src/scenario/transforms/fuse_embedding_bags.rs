@@ -13,9 +13,9 @@ use crate::cost::Shape;
 use crate::cost::operators::{Reading, bare, operator_work};
 use crate::graph::{ExecutionGraph, HostPart, LaneId, NodeId, Operand, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Source};
+use crate::scenario::draft::Draft;
 use crate::scenario::grammar::{Form, Grammar};
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 
 use super::report::count;
 
@@ -32,17 +32,16 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for FuseEmbeddingBags {
+    fn stage(&self) -> Stage {
+        Stage::Host
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let graph = draft.graph();
         let groups = groups(graph);
         let lookups = groups.iter().filter(|group| group.part == Part::Lookup).map(|group| group.roots.len()).sum();
         if groups.is_empty() {
             return StepReport::nothing("no two lookups of one step could be batched");
-        }
-        if draft.added().iter().any(|added| matches!(added.source, Source::Planned(_))) {
-            return StepReport::nothing(
-                "kernels that were never traced are not regrouped: put this step before place-on",
-            );
         }
         let tasks = tasks_by_operator(graph);
         let mut changed = 0;

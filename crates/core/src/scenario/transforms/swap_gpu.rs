@@ -11,7 +11,7 @@ use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::text::short;
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::DurNs;
 
 use super::report::{count, in_step, survey};
@@ -43,6 +43,10 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for SwapGpu {
+    fn stage(&self) -> Stage {
+        Stage::Device
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let device = match context.catalog.find(&self.device) {
             Ok(device) => device.clone(),
@@ -163,7 +167,7 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
         let moved = count(in_step(draft, &moved), "collective");
         let link = format!("{moved} taken to run over the new device's link within one node: swap-link says which");
         report.say(Effect::assumption(link));
-        let links = draft.devices().iter().filter_map(|device| draft.context().models.links().of_device(&device.id));
+        let links = draft.devices().iter().filter_map(|device| draft.context().models.links().of_device(device));
         let doubts: BTreeSet<String> = links.filter_map(topology::unmeasured).collect();
         report.effects.extend(doubts.into_iter().map(Effect::assumption));
         note_waiting(draft, report);

@@ -45,6 +45,14 @@ struct Group {
     root: Option<OperatorId>,
     start: TimeNs,
     nodes: Vec<NodeId>,
+    /// Those among and after `nodes` that steps before took out.
+    gone: Vec<NodeId>,
+}
+
+impl Group {
+    fn has(&self, node: NodeId) -> bool {
+        self.nodes.binary_search(&node).is_ok() || self.gone.binary_search(&node).is_ok()
+    }
 }
 
 /// The only stream of a rank.
@@ -312,7 +320,9 @@ impl<'d, 'b> Placement<'d, 'b> {
         for &node in &group.nodes {
             self.draft.remove(node);
             self.tails.insert(node, tail);
-            for edge in self.graph.tasks.edges(node).filter(|edge| group.nodes.binary_search(&edge.target()).is_err()) {
+        }
+        for &node in group.nodes.iter().chain(&group.gone) {
+            for edge in self.graph.tasks.edges(node).filter(|edge| !group.has(edge.target())) {
                 let Dependency { kind, lag, .. } = *edge.weight();
                 self.draft.connect(tail, Node::Traced(edge.target()), Dependency::on_end(kind, lag));
             }
@@ -348,19 +358,23 @@ fn groups(draft: &Draft<'_>) -> Vec<Group> {
     let graph = draft.graph();
     let mut open: FxHashMap<LaneId, Group> = FxHashMap::default();
     let mut done = Vec::new();
-    for node in graph.tasks.node_indices().filter(|&node| !draft.is_removed(node)) {
+    for node in graph.tasks.node_indices() {
         let task = &graph.tasks[node];
         let root = task.operator.map(|operator| root_of(graph, operator));
         let on_host = matches!(task.kind, TaskKind::Host(_) | TaskKind::Compute);
+        let is_gone = draft.is_removed(node);
         if let Some(group) = open.get_mut(&task.lane).filter(|group| on_host && group.root == root) {
-            group.nodes.push(node);
+            if is_gone { &mut group.gone } else { &mut group.nodes }.push(node);
+            continue;
+        }
+        if is_gone {
             continue;
         }
         done.extend(open.remove(&task.lane));
         if on_host {
             let (lane, start) = (task.lane, task.measured_start);
             let rank = draft.base().rank_index(lane);
-            open.insert(lane, Group { lane, rank, root, start, nodes: vec![node] });
+            open.insert(lane, Group { lane, rank, root, start, nodes: vec![node], gone: Vec::new() });
         }
     }
     done.extend(open.into_values());

@@ -19,7 +19,7 @@ use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
-use crate::scenario::transform::{StepReport, Transform};
+use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::{Bytes, DurNs, Percent};
 
 use super::report::count;
@@ -44,6 +44,14 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for PlaceOn {
+    fn stage(&self) -> Stage {
+        Stage::Device
+    }
+
+    fn places(&self) -> bool {
+        true
+    }
+
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let device = match context.catalog.find(&self.device) {
             Ok(device) => device.clone(),

@@ -69,6 +69,29 @@ fn more_ranks_are_ordered_by_what_carries_them() {
 }
 
 #[test]
+fn a_link_is_named_before_or_after_the_ranks_that_it_joins() {
+    let engine = engine();
+    let job = made(JobSpec { ranks: 2, ..JobSpec::default() });
+    let mut tried = vec![&job.1];
+    if let Some(path) = shared("recsys-a100x8-rank3") {
+        tried.push(jobs::loaded(&[path]));
+    }
+    for loaded in tried {
+        for link in ["Ethernet-10G", "Ethernet-100G", "NVLink4"] {
+            for ranks in ["scale-ranks 4", "scale-ranks 32", "scale-ranks 32 Ethernet-10G 4"] {
+                let link = format!("swap-link {link}");
+                if ranks.contains("Ethernet") && link.contains("Ethernet-100G") {
+                    // Two links between nodes: the last one named.
+                    continue;
+                }
+                let (first, last) = (time(&engine, loaded, &[&link, ranks]), time(&engine, loaded, &[ranks, &link]));
+                assert!((first / last - 1.0).abs() < 1e-6, "{link}, {ranks}: {first} {last}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_rank_that_does_what_the_median_does_gains_what_its_lateness_cost() {
     let Some(path) = shared("torchrec-v100x4-straggler") else { return };
     let (engine, loaded) = (engine(), jobs::loaded(&[path]));

@@ -8,17 +8,21 @@ use serde_json::Value;
 use crate::support::shared;
 
 /// The traces that the stated errors are of.
-const TRACES: [&str; 20] = [
+const TRACES: [&str; 24] = [
     "b200-eager",
     "bert-small-h100-mi300",
     "dlrm-v100x8",
+    "flux-256-mi300",
+    "hip-graph-piecewise-mi300",
     "linear-2080ti-et",
     "nccl-meta-a100x2-rank0",
+    "norm-layers-mi300",
     "nsfw-vit-h100-mi300",
     "qwen05b-h100",
     "recsys-a100x8-rank3",
     "resnet-2080ti-et",
     "resnet50-v100-dataloader",
+    "sdpa-mi300",
     "timesformer-h100",
     "tiny-mi250",
     "tiny-torch-compile-mi300",
@@ -39,9 +43,13 @@ fn predictions_state_the_errors_that_traces_have() {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let found = answer["traced"]["errors"].as_array().unwrap();
     let count = |row: &Value, field: &str| row[field].as_u64().unwrap() as usize;
-    let again: Vec<_> =
-        found.iter().map(|row| (row["of"].as_str().unwrap(), count(row, "n"), count(row, "traces"))).collect();
-    let stated: Vec<_> = stated_errors().iter().map(|row| (row.of, row.n, row.traces)).collect();
+    let again: Vec<_> = found
+        .iter()
+        .map(|row| {
+            (row["of"].as_str().unwrap(), row["is_amd"].as_bool().unwrap(), count(row, "n"), count(row, "traces"))
+        })
+        .collect();
+    let stated: Vec<_> = stated_errors().iter().map(|row| (row.of, row.is_amd, row.n, row.traces)).collect();
     assert_eq!(stated, again);
     for (stated, row) in stated_errors().iter().zip(found) {
         assert!((stated.error - row["error"].as_f64().unwrap()).abs() < 0.001, "{stated:?} {row}");

@@ -90,10 +90,10 @@ fn rows<'a>(domain: Domain, fitted: &FittedSample<'a>, smallest_us: f64) -> Vec<
         let work = &row.work;
         let structured = |parameters: &[f64]| {
             let kernel = structured_us(domain, work, sample.device, parameters);
-            if row.whole_call { fit.host().call_us(kernel) } else { kernel }
+            if row.is_call() { fit.host().call_us(kernel) } else { kernel }
         };
         let fitted =
-            if row.whole_call { fit.whole_call_us(work, sample.device) } else { fit.kernel_us(work, sample.device) };
+            if row.is_call() { fit.whole_call_us(work, sample.device) } else { fit.kernel_us(work, sample.device) };
         let models = [fitted, structured(&fit.parameters), structured(shared)];
         (work, Row { batch: batch_of(work).1, us: row.us, models })
     };

@@ -12,8 +12,8 @@ use super::fit::{FEWEST, FEWEST_QUICK};
 use super::forest::Hyperparameters;
 use super::mlp::MlpConfig;
 use super::{
-    FamilyUse, FitError, FitErrors, FitPrior, Measurement, Sample, Tuning, calibrate, calibrate_quick, carried_quick,
-    counterpart, summarise,
+    FamilyUse, FitError, FitErrors, FitPrior, Measurement, Sample, Timed, Tuning, calibrate, calibrate_quick,
+    carried_quick, counterpart, summarise,
 };
 use retime_core::cost::copies::{CopyCurve, CopyKind};
 use retime_core::cost::device_file::MeasuredDevice;
@@ -218,9 +218,10 @@ impl DeviceCalibration {
         }
         let measured: Vec<Domain> = groups.keys().copied().collect();
         for (domain, mut rows) in groups {
-            let whole_call = are_whole_calls(&rows);
-            for row in &mut rows {
-                row.whole_call |= whole_call;
+            if are_whole_calls(&rows) {
+                for row in &mut rows {
+                    row.timed = Timed::Call;
+                }
             }
             let sample = Sample { domain, device, rows: &rows };
             let source = format!("calibrated from {} measurements", rows.len());

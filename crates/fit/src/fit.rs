@@ -185,14 +185,14 @@ fn trained(rows: &[TrainingRow<'_>], config: &MlpConfig) -> Option<Mlp> {
 
 /// Whether `row` is the kernel's: measured alone, or well longer than the host's floor.
 pub(crate) fn is_kernel(fit: &Fit, device: &DeviceProfile, row: &Measurement) -> bool {
-    !row.whole_call
+    !row.is_call()
         || structured_us(fit.domain, &row.work, device, &fit.parameters) >= KERNEL_OVER_FLOOR * fit.host_floor_us
 }
 
 /// Errors of `fit` on `rows` of `device`, with the baselines.
 pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> FitErrors {
     let kernel = |row: &Measurement| structured_us(fit.domain, &row.work, device, &fit.parameters);
-    let called = |us: f64, row: &Measurement| if row.whole_call { fit.host().call_us(us) } else { us };
+    let called = |us: f64, row: &Measurement| if row.is_call() { fit.host().call_us(us) } else { us };
     let own: Vec<&&Measurement> = rows.iter().filter(|row| is_kernel(fit, device, row)).collect();
     let over = |predict: &dyn Fn(&Measurement) -> f64| summarise(own.iter().map(|row| (predict(row), row.us)));
     let predicted = |row: &Measurement| predicted_us(fit, device, row);
@@ -207,7 +207,7 @@ pub fn assess(fit: &Fit, device: &DeviceProfile, rows: &[&Measurement]) -> FitEr
 
 /// What `fit` says of `row`: of the whole call where that was measured.
 pub(crate) fn predicted_us(fit: &Fit, device: &DeviceProfile, row: &Measurement) -> f64 {
-    if row.whole_call { fit.whole_call_us(&row.work, device) } else { fit.kernel_us(&row.work, device) }
+    if row.is_call() { fit.whole_call_us(&row.work, device) } else { fit.kernel_us(&row.work, device) }
 }
 
 /// Share of those of `rows` that are kernels within the error that `fit` states of its own table's: the claim of the *same run*.

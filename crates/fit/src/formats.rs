@@ -11,7 +11,7 @@ use super::inconsistent::mark_inconsistent;
 use super::microbench::{FamilyUse, families, microbench};
 use super::published;
 use super::rows::{measured, rows_work, streaming_work};
-use super::{FitError, Measurement, serving};
+use super::{FitError, Measurement, Timed, serving};
 use retime_core::cost::models::FIRST_RUN;
 use retime_core::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, pointwise,
@@ -172,7 +172,7 @@ fn neusight(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
         }
     };
     let whole = measured(work, row, "Device", row.number("Latency")? * 1e3);
-    Ok(whole.map(|own| Measurement { whole_call: true, launched: launched(row), ..own }))
+    Ok(whole.map(|own| Measurement { timed: Timed::Call, launched: launched(row), ..own }))
 }
 
 /// Kernel, grid and block.
@@ -212,16 +212,19 @@ fn aiconfigurator_gemm(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
         _ => return Ok(None),
     };
     let size = GemmSize { batch: 1, m: row.size("m", 1)?, n: row.size("n", 1)?, k: row.size("k", 1)? };
-    Ok(measured(gemm_work(size, dtype, false, 0), row, "system", row.number("latency_ms")? * 1e3))
+    let found = measured(gemm_work(size, dtype, false, 0), row, "system", row.number("latency_ms")? * 1e3);
+    let timed = if dtype == DType::Fp8 { Timed::Quantised } else { Timed::Kernels };
+    Ok(found.map(|found| Measurement { timed, ..found }))
 }
 
 /// A product of XLA's tables, whose kernels did not just run: what that costs is taken off, so that rows of all tables say the same. In 32
-/// bits its factors are rounded. Products in 8 bits are left out, since those of other tables hold the quantisation, and so are those
-/// that give more bits than they take.
+/// bits its factors are rounded. Of products in 8 bits those of one format are taken. Left out are those that give more bits than others
+/// of their kind.
 fn xla_gemm(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
     let (dtype, rounds) = match row.text("dtypes") {
         "bf16xbf16->bf16" => (DType::Bf16, false),
         "f32xf32->f32" => (DType::Fp32, true),
+        "f8e4m3fnxf8e4m3fn->bf16" | "f8e4m3fnuzxf8e4m3fnuz->bf16" => (DType::Fp8, false),
         _ => return Ok(None),
     };
     let size = GemmSize { batch: row.size("b", 1)?, m: row.size("m", 1)?, n: row.size("n", 1)?, k: row.size("k", 1)? };

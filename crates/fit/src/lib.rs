@@ -29,8 +29,9 @@ use thiserror::Error;
 
 use retime_core::device::DeviceProfile;
 
+use retime_core::cost::copies::quantisation_us;
 use retime_core::cost::domain::Domain;
-use retime_core::cost::work::Work;
+use retime_core::cost::work::{Shape, Work};
 
 pub(crate) use anchored::batch_of;
 pub use anchored::{FittedSample, anchored_errors};
@@ -56,8 +57,8 @@ pub struct Measurement {
     pub device: String,
     /// Its time in µs.
     pub us: f64,
-    /// Whether that is of a whole call, whose floor is the host's, rather than of its kernels.
-    pub whole_call: bool,
+    /// What took it.
+    pub timed: Timed,
     /// Which kernel was launched on which grid, as a number that like launches share; none where that was not recorded.
     pub launched: Option<u64>,
     /// Line of its file, from 1.
@@ -68,11 +69,39 @@ pub struct Measurement {
     pub is_unreliable: bool,
 }
 
+/// What a measured time is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// The kernels alone.
+    Kernels,
+    /// A whole call, whose floor is the host's.
+    Call,
+    /// A product and the rounding of its first factor to 8 bits.
+    Quantised,
+}
+
 impl Measurement {
     /// A kernel that took `us` by line `line` of a table.
     pub(crate) fn of_kernel(work: Work, device: &str, us: f64, line: usize) -> Self {
-        let (device, whole_call, launched) = (device.to_owned(), false, None);
-        Self { work, device, us, whole_call, launched, line, is_inconsistent: false, is_unreliable: false }
+        let (device, launched) = (device.to_owned(), None);
+        let (timed, is_inconsistent, is_unreliable) = (Timed::Kernels, false, false);
+        Self { work, device, us, timed, launched, line, is_inconsistent, is_unreliable }
+    }
+
+    /// Whether its time is of a whole call, whose floor is the host's.
+    pub fn is_call(&self) -> bool {
+        self.timed == Timed::Call
+    }
+
+    /// The row of its kernel alone, as it ran on `device`: without the rounding of a factor to 8 bits, in a model a kernel of its own.
+    /// `None` where that takes the most of it, so that the rest says little of the product.
+    pub fn of_one_kernel(self, device: &DeviceProfile) -> Option<Self> {
+        let &Shape::Gemm { batch, m, k, .. } = &self.work.shape else { return Some(self) };
+        if self.timed != Timed::Quantised {
+            return Some(self);
+        }
+        let us = self.us - quantisation_us(batch.saturating_mul(m).saturating_mul(k), device);
+        (us > 0.5 * self.us).then_some(Self { us, timed: Timed::Kernels, ..self })
     }
 }
 

@@ -57,17 +57,17 @@ pub(super) fn training_rows<'a>(
 ) -> (Vec<Vec<TrainingRow<'a>>>, Vec<Vec<TrainingRow<'a>>>) {
     let seen = |row: &&Measurement| !is_held_out(&row.work) && !row.is_inconsistent;
     let of = |sample: &Sample<'a>, whole_call: bool| -> Vec<TrainingRow<'a>> {
-        let rows = sample.rows.iter().filter(|row| row.whole_call == whole_call).filter(seen);
+        let rows = sample.rows.iter().filter(|row| row.is_call() == whole_call).filter(seen);
         rows.map(|row| TrainingRow { device: sample.device, row, us: row.us, has_floor: whole_call }).collect()
     };
     let kernels_of_calls = |sample: &Sample<'a>| -> Vec<TrainingRow<'a>> {
         let host = shortest_call(sample.rows);
-        let long = |row: &&Measurement| row.whole_call && row.us >= COMPANION_OVER_FLOOR * host.us;
+        let long = |row: &&Measurement| row.is_call() && row.us >= COMPANION_OVER_FLOOR * host.us;
         let rows = sample.rows.iter().filter(long).filter(seen);
         rows.map(|row| TrainingRow { device: sample.device, row, us: host.kernel_us(row.us), has_floor: false })
             .collect()
     };
-    let is_whole = |rows: &[Measurement]| rows.iter().any(|row| row.whole_call);
+    let is_whole = |rows: &[Measurement]| rows.iter().any(Measurement::is_call);
     let mut groups = vec![of(sample, true), of(sample, false)];
     let mut calls = Vec::new();
     for other in prior.companions {
@@ -83,7 +83,7 @@ pub(super) fn training_rows<'a>(
 
 /// The floor of whole calls: the shortest, at most what a host may need; 0 where there are none.
 fn shortest_call(rows: &[Measurement]) -> CallOverhead {
-    let calls = rows.iter().filter(|row| row.whole_call).map(|row| row.us);
+    let calls = rows.iter().filter(|row| row.is_call()).map(|row| row.us);
     let us = calls.reduce(f64::min).map_or(0.0, |us| us.min(LARGEST_CALL_OVERHEAD_US));
     CallOverhead { us, before: BEFORE }
 }
@@ -258,7 +258,7 @@ pub fn mean_parameters(fits: &[&Fit]) -> Vec<f64> {
 fn spread<'a>(sample: &Sample<'a>, domain: Domain, whole_call: bool) -> Vec<(&'a Measurement, f64)> {
     let over = if matches!(domain, Domain::Norm | Domain::Softmax) { ROWWISE_OVER_FLOOR } else { KERNEL_OVER_FLOOR };
     let host = if whole_call { shortest_call(sample.rows) } else { CallOverhead { us: 0.0, before: BEFORE } };
-    let long = |row: &&Measurement| row.whole_call == whole_call && row.us >= over * host.us;
+    let long = |row: &&Measurement| row.is_call() == whole_call && row.us >= over * host.us;
     let of_kind = sample.rows.iter().filter(long);
     let usable: Vec<&Measurement> = of_kind.filter(|row| !is_held_out(&row.work) && !row.is_inconsistent).collect();
     let step = usable.len().div_ceil(SHARED).max(1);

@@ -188,7 +188,7 @@ pub fn validate_models(models: &CostModels, catalog: &Catalog, measured: Measure
     let mut groups: BTreeMap<(Domain, String), Vec<Measurement>> = BTreeMap::new();
     for row in operators {
         if let (Some(domain), Ok(device)) = (Domain::of(&row.work), catalog.find(&row.device)) {
-            groups.entry((domain, device.id.clone())).or_default().push(row);
+            groups.entry((domain, device.id.clone())).or_default().extend(row.of_one_kernel(device));
         }
     }
     let domains: BTreeSet<Domain> = groups.keys().map(|(domain, _)| *domain).collect();

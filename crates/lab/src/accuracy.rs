@@ -52,13 +52,15 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<()> {
     heading(
         &mut page,
         "Kernels of traces",
-        "What predictions state that no measurement anchors: the error that 68 % of the kinds of kernel do not exceed.",
+        "What predictions state that no measurement anchors, on GPUs of each maker: the error that 68 % of the kinds of kernel do not exceed. \
+         What fewer than three traces tell of states the error of *any*.",
     );
     let stated = stated_errors().iter().map(|row| {
         let missed = row.error > KERNELS_AIM;
         let because = if missed { of_tables(&engine.models, row.of) } else { String::new() };
         vec![
             row.of.to_owned(),
+            row.maker().to_owned(),
             percent(row.error),
             row.n.to_string(),
             row.traces.to_string(),
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<()> {
             because,
         ]
     });
-    table(&mut page, &["group", "error", "kinds", "traces", "aim", "missed because"], stated);
+    table(&mut page, &["group", "GPUs of", "error", "kinds", "traces", "aim", "missed because"], stated);
     if !args.paths.is_empty() {
         let answer = whatif::answer(&engine, &args.paths)?;
         heading(&mut page, "Edits against measurements", "Families of `lab whatif`, which prints every row.");

@@ -74,6 +74,7 @@ pub(crate) fn rows(engine: &Engine, folders: &[PathBuf], tables: &Tables) -> Res
             for row in read(&path)? {
                 let Some(domain) = Domain::of(&row.work) else { continue };
                 let Ok(device) = engine.catalog.find(&row.device) else { continue };
+                let Some(row) = row.of_one_kernel(device) else { continue };
                 let key = (domain, device.id.clone(), by);
                 if row.us >= smallest_us(domain) && judges(engine, domain, device, by, &row) {
                     found.entry(key).or_default().add(engine, device, &row, &taught);

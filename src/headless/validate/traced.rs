@@ -110,11 +110,13 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
 
 /// Errors by domain as a table.
 pub(super) fn errors(rows: &[TraceError]) -> output::Table {
-    let mut table = output::Table::new(&["unanchored", "error", "kinds", "traces", "stated"]);
+    let mut table = output::Table::new(&["unanchored", "on GPUs of", "error", "kinds", "traces", "stated"]);
     let stated = stated_errors();
     for row in rows {
-        let own = stated.iter().find(|own| own.of == row.of).map_or("–".to_owned(), |own| percent(own.error));
-        table.row([row.of.clone(), percent(row.error), row.n.to_string(), row.traces.to_string(), own]);
+        let same = |own: &&TraceError<&str>| own.of == row.of && own.is_amd == row.is_amd;
+        let own = stated.iter().find(same).map_or("–".to_owned(), |own| percent(own.error));
+        let maker = row.maker().to_owned();
+        table.row([row.of.clone(), maker, percent(row.error), row.n.to_string(), row.traces.to_string(), own]);
     }
     table
 }

@@ -37,9 +37,14 @@ pub struct CopyCurve {
     pub error: f64,
 }
 
-/// Shortest copies and fills in µs, medians over those of a few bytes in traces of V100, A100, H100, B200 and RTX 2080 Ti.
-fn start_us(route: Route) -> f64 {
+/// Shortest copies and fills in µs, medians over those of a few bytes in traces of V100, A100, H100, B200 and RTX 2080 Ti; on AMD's GPUs
+/// geometric means of the medians in traces of MI300X: three of copies within the device, two from the host, one of fills. None has any
+/// to the host: taken as long as one within the device.
+fn start_us(route: Route, is_amd: bool) -> f64 {
     match route {
+        Route::Fill if is_amd => 1.8,
+        Route::HostToDevice if is_amd => 2.5,
+        _ if is_amd => 3.7,
         Route::Fill => 1.0,
         Route::HostToDevice => 1.2,
         Route::DeviceToDevice | Route::PeerToPeer => 1.5,
@@ -71,14 +76,21 @@ fn transfer_us(bytes: f64, route: Route, pinned: Option<bool>, device: &DevicePr
         Route::PeerToPeer if device.peer_link.0 > 0.0 => over(0.8 * device.peer_link.0),
         _ if route.is_of_host() && pinned == Some(false) => over((LONE_SHARE * link).min(STAGED_GB_S * 1e9)),
         Route::HostToDevice | Route::DeviceToHost | Route::PeerToPeer => over(PINNED_SHARE * link),
-        Route::DeviceToDevice => within_us(2.0 * bytes, device),
-        Route::Fill => within_us(bytes, device),
+        Route::DeviceToDevice => within_us(2.0 * bytes, 2.0 * bytes, device),
+        Route::Fill => within_us(bytes, bytes, device),
     }
 }
 
-/// Time in µs of `traffic` bytes of reads and writes on the device; what fits the cache goes at its rate.
-fn within_us(traffic: f64, device: &DeviceProfile) -> f64 {
-    let hit = (device.l2.0 as f64 / traffic.max(1.0)).min(1.0).powi(2);
+/// Time in µs of what rounds a factor of a product to 8 bits, a kernel of its own: each row is read twice, in 16 bits, for its scale and
+/// to be scaled, and written once.
+pub fn quantisation_us(elements: u64, device: &DeviceProfile) -> f64 {
+    let elements = elements as f64;
+    device.kernel_start.secs() * 1e6 + within_us(5.0 * elements, 3.0 * elements, device)
+}
+
+/// Time in µs of `traffic` bytes of reads and writes of `held` bytes on the device; what fits the cache goes at its rate.
+fn within_us(traffic: f64, held: f64, device: &DeviceProfile) -> f64 {
+    let hit = (device.l2.0 as f64 / held.max(1.0)).min(1.0).powi(2);
     let cache = device.l2_bandwidth.0.max(memory_rate(device)).max(1.0);
     1e6 * traffic * ((1.0 - hit) / memory_rate(device).max(1.0) + hit / cache)
 }
@@ -103,7 +115,7 @@ pub fn copy_us(work: &Work, device: &DeviceProfile, curve: Option<&CopyCurve>) -
     let transfer = transfer_us(work.written.0 as f64, route, pinned, device);
     Some(match curve {
         Some(curve) => (curve.start_us + transfer / curve.rate, curve.error),
-        None => (start_us(route) + transfer, if route.is_of_host() { HOST_ERROR } else { DEVICE_ERROR }),
+        None => (start_us(route, device.is_amd) + transfer, if route.is_of_host() { HOST_ERROR } else { DEVICE_ERROR }),
     })
 }
 
@@ -138,7 +150,7 @@ impl CopyCurve {
     fn median(copies: &[MeasuredCopy], route: Route, pinned: Option<bool>, device: &DeviceProfile) -> Self {
         let mut small = copies.iter().filter(|copy| copy.bytes <= SMALL).map(|copy| copy.us).collect::<Vec<_>>();
         let shortest = copies.iter().map(|copy| copy.us).fold(f64::INFINITY, f64::min);
-        let start_us = stats::median(&mut small).unwrap_or_else(|| start_us(route).min(shortest));
+        let start_us = stats::median(&mut small).unwrap_or_else(|| start_us(route, device.is_amd).min(shortest));
         let transfer = |copy: &MeasuredCopy| transfer_us(copy.bytes, route, pinned, device);
         let rate = |copy: &MeasuredCopy| transfer(copy) / (copy.us - start_us).max(0.1 * copy.us);
         let mut rates = copies.iter().filter(|copy| copy.bytes >= LARGE).map(rate).collect::<Vec<_>>();

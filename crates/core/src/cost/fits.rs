@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceProfile, Precision};
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, Flop};
 
 use super::anchor::{Anchored, Ratio};
 use super::call_overhead::{BEFORE, CallOverhead};
@@ -15,10 +15,10 @@ use super::domain::Domain;
 use super::features::{features, sizes};
 use super::forest::Forest;
 use super::mlp::{Mlp, paper_features};
-use super::models::{estimate_of, quantisation};
+use super::models::estimate_of;
 use super::operators::{GemmSize, gemm_bytes, with_images};
 use super::prediction::Estimate;
-use super::roofline::{self, memory_rate, memory_rate_of};
+use super::roofline;
 use super::structured::{self, structured_us};
 use super::work::{Family, Shape, Work, element_bytes, element_bytes_of};
 
@@ -132,21 +132,28 @@ fn unknown_lead() -> f64 {
 }
 
 /// What the structured model says of a kernel, before what was measured corrects it.
-struct Part {
+struct Part<'w> {
     /// Its time in µs.
     kernel: f64,
-    /// That of its whole call.
-    whole: f64,
+    /// What was measured, or would be within the sizes that were, and the time of its whole call.
+    nearest: (Cow<'w, Work>, f64),
     /// Of the call to its kernel, by [`CallOverhead::sensitivity`]; 0 where nothing corrects it.
     sensitivity: f64,
     extrapolated: bool,
 }
 
+/// Of an estimate that nothing measured corrects.
+const STRUCTURED: &str = "structured";
+
 /// Least sensitivity of a call to its kernel from which corrections of calls say something of kernels.
 const LEAST_SENSITIVITY: f64 = 0.1;
 
-/// Powers of two by which a size may lie outside the fitted range before corrections are no longer asked; they fade out on the way.
+/// Powers of two by which a size may lie outside the fitted range and still be told by it.
 const MARGIN: f32 = 0.5;
+/// Powers of two over which corrections of products fade out beside the fitted range: so slowly that times of up to four times the structured
+/// model's rise all the way. Those of other kernels fade out over [`MARGIN`]: published convolutions of larger batches are nearer to
+/// the structured model's.
+const FADE: f32 = 2.0;
 /// Powers of two by which a figure of a device that inherits a fit may differ before corrections are no longer asked.
 const UNLIKE: f64 = 0.5;
 
@@ -200,7 +207,7 @@ impl Fit {
     }
 
     fn estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
-        self.estimates(&[work], device).pop().unwrap_or_else(|| estimate_of(0.0, "structured", UNFITTED_ERROR, true))
+        self.estimates(&[work], device).pop().unwrap_or_else(|| estimate_of(0.0, STRUCTURED, UNFITTED_ERROR, true))
     }
 
     /// Whether products were measured on the units that compute `work`: what vector units reach of their peak says nothing of
@@ -211,34 +218,36 @@ impl Fit {
         !is_by_arithmetic || self.precisions.is_empty() || self.precisions.iter().any(are_same)
     }
 
-    /// Of `fits` the one whose sizes `work` is nearer to than to those of this one, with the share that this one keeps.
+    /// Of `fits` the one whose sizes `work` is nearer to than to those of this one, with the share that this one keeps:
+    /// all of it where the other is as far.
     fn beside<'a>(&self, fits: &[&'a Self], work: &Work) -> Option<(f64, &'a Self)> {
         let own = self.outside(work);
         let nearer = |other: &&&Self| other.outside(work) < own && other.has_units_of(work);
         let nearest = fits.iter().filter(nearer).min_by(|a, b| a.outside(work).total_cmp(&b.outside(work)))?;
-        Some((self.share_within(work), *nearest))
+        let as_far = f64::from(nearest.outside(work) / own).powi(4);
+        Some((share(own, MARGIN).max(as_far), *nearest))
     }
 
     /// Times of kernels alone. Where the host's floor hid the kernels from the measurements, or sizes lie outside
     /// them, the structured model is on its own; so it is more and more the further the figures of a device that inherits from the one
     /// measured lie from that one's, since its parameters are shares of a device's figures and the rest is not.
     fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
-        let parts: Vec<Part> = works.iter().map(|work| self.part(work, device)).collect();
-        let corrected = works.iter().zip(&parts).filter(|(_, part)| part.sensitivity > 0.0);
-        let calls: Vec<(&Work, f64)> = corrected.map(|(&work, part)| (work, part.whole)).collect();
+        let parts: Vec<Part<'_>> = works.iter().map(|work| self.part(work, device)).collect();
+        let corrected = parts.iter().filter(|part| part.sensitivity > 0.0);
+        let calls: Vec<(&Work, f64)> = corrected.map(|part| (part.nearest.0.as_ref(), part.nearest.1)).collect();
         let mut corrections = self.corrections(&calls, device).into_iter();
         let error = if self.devices.first() == Some(&device.id) { self.error } else { self.sibling_error };
-        let estimate = |part: Part| {
+        let estimate = |part: &Part<'_>| {
             let correction = if part.sensitivity > 0.0 { corrections.next() } else { None };
             let Some(correction) = correction else {
                 let error = self.structured_error.max(self.sibling_error);
-                return estimate_of(part.kernel, "structured", error, part.extrapolated);
+                return estimate_of(part.kernel, STRUCTURED, error, part.extrapolated);
             };
             let us = part.kernel * (correction * part.sensitivity).exp();
             let error = error * part.sensitivity + self.structured_error * (1.0 - part.sensitivity);
             estimate_of(us, self.choice.name(), self.of_other_libraries(error), false)
         };
-        parts.into_iter().map(estimate).collect()
+        parts.iter().map(estimate).collect()
     }
 
     /// `error` of times that another version of the library, or another framework, gives.
@@ -250,18 +259,49 @@ impl Fit {
         }
     }
 
-    fn part(&self, work: &Work, device: &DeviceProfile) -> Part {
-        let kernel = structured_us(self.domain, work, device, &self.parameters_on(device));
+    fn part<'w>(&self, work: &'w Work, device: &DeviceProfile) -> Part<'w> {
+        let structured = |work: &Work| structured_us(self.domain, work, device, &self.parameters_on(device));
+        let kernel = structured(work);
         let alike = self.likeness(device);
-        let covered = self.coverage(work) * alike;
+        let coverage = self.coverage(work);
+        let (covered, extrapolated) = (coverage * alike, coverage <= 0.0 || self.outside(work) > MARGIN);
         if alike <= 0.0 {
-            return Part { kernel, whole: kernel, sensitivity: 0.0, extrapolated: self.coverage(work) <= 0.0 };
+            return Part { kernel, nearest: (Cow::Borrowed(work), kernel), sensitivity: 0.0, extrapolated };
         }
-        let (whole, sensitivity) = (self.host().call_us(kernel), self.host().sensitivity(kernel));
+        let sensitivity = self.host().sensitivity(kernel);
         if covered <= 0.0 || sensitivity < LEAST_SENSITIVITY {
-            return Part { kernel, whole, sensitivity: 0.0, extrapolated: true };
+            return Part { kernel, nearest: (Cow::Borrowed(work), kernel), sensitivity: 0.0, extrapolated: true };
         }
-        Part { kernel, whole, sensitivity: sensitivity * covered, extrapolated: false }
+        let nearest = self.nearest(work);
+        let whole = self.host().call_us(if let Cow::Owned(nearest) = &nearest { structured(nearest) } else { kernel });
+        Part { kernel, nearest: (nearest, whole), sensitivity: sensitivity * covered, extrapolated }
+    }
+
+    /// The product within the sizes measured that is nearest to `work`; anything else as it is.
+    fn nearest<'w>(&self, work: &'w Work) -> Cow<'w, Work> {
+        let &Shape::Gemm { batch, m, n, k } = &work.shape else { return Cow::Borrowed(work) };
+        let [.., bounds_m, bounds_n, bounds_k] = self.ranges[..] else { return Cow::Borrowed(work) };
+        let within = |size: u64, (least, most): (f32, f32)| {
+            let [least, most] = [least, most].map(|log| f64::from(log).exp2().round() as u64);
+            size.clamp(least.min(most).max(1), most.max(1))
+        };
+        let (rows, columns, depth) = (within(m, bounds_m), within(n, bounds_n), within(k, bounds_k));
+        if (rows, columns, depth) == (m, n, k) {
+            return Cow::Borrowed(work);
+        }
+        let share = |now: [u64; 2], then: [u64; 2]| {
+            let [now, then] = [now, then].map(|sizes| sizes[0] as f64 * sizes[1] as f64);
+            now / then.max(1.0)
+        };
+        let factors = share([depth, rows.saturating_add(columns)], [k, m.saturating_add(n)]);
+        let scaled = |bytes: Bytes, by: f64| Bytes((bytes.0 as f64 * by) as u64);
+        Cow::Owned(Work {
+            shape: Shape::Gemm { batch, m: rows, n: columns, k: depth },
+            read: scaled(work.read, factors),
+            written: scaled(work.written, share([rows, columns], [m, n])),
+            flop: Flop(work.flop.0 * share([rows, columns], [m, n]) * depth as f64 / (k as f64).max(1.0)),
+            ..work.clone()
+        })
     }
 
     /// 1 on a device that was measured, falling to 0 on one that inherits from it and has a figure [`UNLIKE`] powers of two off.
@@ -285,12 +325,7 @@ impl Fit {
         if !streams && !self.precisions.is_empty() && !self.precisions.iter().any(like) {
             return 0.0;
         }
-        self.share_within(work)
-    }
-
-    /// 1 where the sizes of `work` lie within those measured, falling to 0 over the margin beside them.
-    fn share_within(&self, work: &Work) -> f64 {
-        f64::from((1.0 - self.outside(work) / MARGIN).max(0.0))
+        share(self.outside(work), if self.domain.is_product() { FADE } else { MARGIN })
     }
 
     /// How far the sizes of `work` lie outside those measured, in powers of two.
@@ -372,14 +407,6 @@ impl Fits {
         places.into_iter().flatten().filter_map(|&at| self.measured.get(at)).map(AsRef::as_ref)
     }
 
-    /// The memory bandwidth of the device whose tables of products in 8 bits tell of `device`: of itself, of one that it inherits from, or,
-    /// where parameters of all devices do, its own; in bytes per second.
-    pub(super) fn bandwidth_of_tables(&self, device: &DeviceProfile) -> f64 {
-        let mut known = std::iter::once(&device.id).chain(&device.lineage);
-        let measured = known.find(|id| self.of_chip(Domain::Gemm8, id).next().is_some());
-        measured.map_or_else(|| memory_rate(device), |id| memory_rate_of(device.bandwidths_of(id)))
-    }
-
     /// All fits in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Fit> {
         self.measured.iter().map(AsRef::as_ref)
@@ -396,10 +423,13 @@ impl Fits {
     /// Where no table has a product in few bits, it takes no longer, beyond what both models err by, than in more.
     pub fn estimates(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let mut estimates = self.of_domain(domain, works, device);
+        let is_measured = self.of_chip(domain, &device.id).next().is_some();
         if domain.is_product() {
             for (estimate, &work) in estimates.iter_mut().zip(works) {
-                if domain == Domain::Tf32 || estimate.extrapolated {
-                    *estimate = self.no_slower_than_wider(*estimate, work, device);
+                let is_corrected = is_measured && estimate.model != STRUCTURED;
+                let is_told = is_corrected || domain != Domain::Gemm8 && !estimate.extrapolated;
+                if domain == Domain::Tf32 || !is_told {
+                    *estimate = self.no_slower_than_wider(*estimate, work, device, is_measured);
                 }
             }
         }
@@ -425,18 +455,25 @@ impl Fits {
     }
 
     /// `estimate` of a product, or where that is less what the same product takes in more bits.
-    fn no_slower_than_wider(&self, estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
-        let Some((wider, beside)) = wider(work, device, self.bandwidth_of_tables(device)) else { return estimate };
+    ///
+    /// # Arguments
+    /// `is_measured`: whether such products were measured on the device, which may contradict the order by as much as both may err.
+    fn no_slower_than_wider(
+        &self,
+        estimate: Estimate,
+        work: &Work,
+        device: &DeviceProfile,
+        is_measured: bool,
+    ) -> Estimate {
+        let Some(wider) = wider(work, device) else { return estimate };
         let Some(domain) = Domain::of(&wider) else { return estimate };
         let Some(other) = self.estimates(domain, &[&wider], device).pop() else { return estimate };
         if work.precision == Precision::Tf32 {
             return if other.duration < estimate.duration { other } else { estimate };
         }
         let error = estimate.error.max(other.error);
-        // What was measured on the device may contradict the order by as much as both may err.
-        let is_measured = Domain::of(work).is_some_and(|own| self.of_chip(own, &device.id).next().is_some());
         let slack = if is_measured { 1.0 + f64::from(estimate.error) + f64::from(other.error) } else { 1.0 };
-        let duration = other.duration.scale(slack) + beside;
+        let duration = other.duration.scale(slack);
         if duration < estimate.duration { Estimate { duration, error, ..other } } else { estimate }
     }
 
@@ -499,6 +536,11 @@ impl Fits {
     }
 }
 
+/// 1 where nothing lies outside, falling to 0 over `width`.
+fn share(outside: f32, width: f32) -> f64 {
+    f64::from((1.0 - outside / width).max(0.0))
+}
+
 /// The time between two in ratio, of which `own` has this `share`.
 fn between(own: Estimate, other: Estimate, share: f64) -> Estimate {
     let [a, b] = [own, other].map(|estimate| (estimate.duration.0 as f64).max(1.0).ln());
@@ -509,25 +551,19 @@ fn between(own: Estimate, other: Estimate, share: f64) -> Estimate {
 /// How many times as many images a convolution is compared with.
 const MORE_IMAGES: [u64; 3] = [2, 4, 8];
 
-/// The product `work` with factors in the next more bits that `device` has units for, and what a table of `work`, made on a device
-/// of that memory bandwidth, holds beside it.
-fn wider(work: &Work, device: &DeviceProfile, bandwidth: f64) -> Option<(Work, DurNs)> {
-    let &Shape::Gemm { batch, m, k, .. } = &work.shape else { return None };
+/// The product `work` with factors in the next more bits that `device` has units for.
+fn wider(work: &Work, device: &DeviceProfile) -> Option<Work> {
     // Products in 8 bits give 16.
-    let (precisions, read, written, beside): (&[Precision], u64, u64, DurNs) = match work.precision {
-        Precision::Fp8Tensor | Precision::Int8Tensor => {
-            let elements = batch.saturating_mul(m).saturating_mul(k);
-            let quantised = device.kernel_start + quantisation(elements, bandwidth);
-            (&[Precision::Bf16Tensor, Precision::Fp16Tensor], 2, 1, quantised)
-        }
-        Precision::Bf16Tensor | Precision::Fp16Tensor => (&[Precision::Tf32, Precision::Fp32], 2, 2, DurNs::ZERO),
-        Precision::Tf32 => (&[Precision::Fp32], 1, 1, DurNs::ZERO),
+    let (precisions, read, written): (&[Precision], u64, u64) = match work.precision {
+        Precision::Fp8Tensor | Precision::Int8Tensor => (&[Precision::Bf16Tensor, Precision::Fp16Tensor], 2, 1),
+        Precision::Bf16Tensor | Precision::Fp16Tensor => (&[Precision::Tf32, Precision::Fp32], 2, 2),
+        Precision::Tf32 => (&[Precision::Fp32], 1, 1),
         _ => return None,
     };
     let precision = *precisions.iter().find(|precision| device.peak.contains_key(precision))?;
     let more = |bytes: Bytes, times: u64| Bytes(bytes.0.saturating_mul(times));
     let (read, written) = (more(work.read, read), more(work.written, written));
-    Some((Work { read, written, precision, ..work.clone() }, beside))
+    Some(Work { read, written, precision, ..work.clone() })
 }
 
 /// Whether tables have rows of `work`'s elements at widths that no vector fits: softmax of 32 bits. Products of odd sizes and permuted

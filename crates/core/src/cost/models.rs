@@ -180,7 +180,7 @@ impl CostModels {
     /// The time of `work` on a GPU where the same kernel ran just before, as in a table; `None` when no model covers it.
     pub fn estimate_repeated(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
         let estimate = self.estimate(work, device)?;
-        let duration = estimate.duration - beside_tables(work, device, self.fits.bandwidth_of_tables(device));
+        let duration = estimate.duration - beside_tables(work, device);
         Some(Estimate { duration: duration.max(roofline::least(work, device)), ..estimate })
     }
 
@@ -262,7 +262,7 @@ impl CostModels {
             _ if self.products.contains_key(&device.id) => self.parameterised(work, device),
             _ if device.kind != DeviceKind::Gpu => Some(host_estimate(work, device)),
             (_, Family::Other) if is_nothing(work) => None,
-            _ => Some(in_a_model(fitted(), work, (device, self.fits.bandwidth_of_tables(device)))),
+            _ => Some(in_a_model(fitted(), work, device)),
         }
     }
 
@@ -401,37 +401,21 @@ pub(super) fn estimate_of(us: f64, model: &'static str, error: f64, extrapolated
 /// copies of the size take 2]. So does a kernel that works out each element's place before it fetches it [each of 14 traces left out in
 /// turn, the others say 1.0 to 1.2 starts, and kinds of such kernels are 37 % off instead of 62]. Tables repeat one product, whose
 /// instructions and parameters are at hand after the first; a model runs other kernels before it.
-///
-/// # Arguments
-/// `tables`: the memory bandwidth, in bytes per second, of the device whose tables the estimate is from.
-pub(super) fn in_a_model(estimate: Estimate, work: &Work, (device, tables): (&DeviceProfile, f64)) -> Estimate {
-    let duration = estimate.duration + beside_tables(work, device, tables);
-    let least = roofline::least_in_model(work, device).max(estimate.duration.scale(LEAST_PRODUCT));
-    Estimate { duration: duration.max(least), ..estimate }
+pub(super) fn in_a_model(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
+    let duration = (estimate.duration + beside_tables(work, device)).max(roofline::least_in_model(work, device));
+    Estimate { duration, ..estimate }
 }
 
-/// What a kernel of a running model takes more than in a table; negative where the table holds more than the kernel.
-fn beside_tables(work: &Work, device: &DeviceProfile, tables: f64) -> DurNs {
+/// What a kernel of a running model takes more than in a table.
+fn beside_tables(work: &Work, device: &DeviceProfile) -> DurNs {
     match (&work.shape, work.family) {
         (_, Family::Reduction) | (Shape::Strided { .. }, _) => device.kernel_start,
-        (Shape::Gemm { .. }, _) if matches!(Domain::of(work), Some(Domain::Gemm16 | Domain::Tf32)) => FIRST_RUN,
-        (&Shape::Gemm { batch, m, k, .. }, _) if Domain::of(work) == Some(Domain::Gemm8) => {
-            -(device.kernel_start + quantisation(batch.saturating_mul(m).saturating_mul(k), tables))
+        (Shape::Gemm { .. }, _) if matches!(Domain::of(work), Some(Domain::Gemm16 | Domain::Tf32 | Domain::Gemm8)) => {
+            FIRST_RUN
         }
         _ => DurNs::ZERO,
     }
 }
-
-/// Tables of products in 8 bits hold the quantisation of their first factor, in a model a kernel of its own: each row is read twice, in
-/// 16 bits, for its scale and to be scaled, and written once: what that takes, without the start of the kernel, over memory of that
-/// bandwidth, in bytes per second.
-pub(super) fn quantisation(elements: u64, bandwidth: f64) -> DurNs {
-    const BYTES: f64 = 5.0;
-    DurNs::from_us_f64(1e6 * BYTES * elements as f64 / bandwidth.max(1.0))
-}
-
-/// Least part of what a table gives that its product takes.
-const LEAST_PRODUCT: f64 = 0.25;
 
 /// What a product that did not run just before takes longer on tensor cores: the least mean error over kinds of product (each of five
 /// traces counting the same: A100, B200, two on H100, MI300X; 23.6 % without, 18.9 with it). Not chosen on the pairs of traces that `lab whatif`
@@ -468,7 +452,7 @@ pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
     let DeviceProfile {
         id,
         lineage,
-        ancestors,
+        distances,
         is_amd,
         name: _,
         kind,
@@ -499,11 +483,8 @@ pub(super) fn figures_key(device: &DeviceProfile) -> u64 {
     for (precision, rate) in peak {
         (precision, rate.0.to_bits()).hash(&mut hasher);
     }
-    for (parent, ancestor) in ancestors {
-        parent.hash(&mut hasher);
-        let (theoretical, measured) = ancestor.bandwidths;
-        let bandwidths = [Some(theoretical), measured].map(|rate| rate.map(|rate| rate.0.to_bits()));
-        (ancestor.distance.to_bits(), bandwidths).hash(&mut hasher);
+    for (parent, distance) in distances {
+        (parent, distance.to_bits()).hash(&mut hasher);
     }
     let rates = [dram_bandwidth, l2_bandwidth, host_link, peer_link].map(|rate| rate.0.to_bits());
     let optional = [dram_bandwidth_measured.map(|rate| rate.0), *product_share, *power_per_peak];

@@ -2,7 +2,7 @@
 
 use crate::device::{DeviceKind, DeviceProfile, UNMEASURED_BANDWIDTH};
 
-use crate::units::{BytesPerSec, DurNs};
+use crate::units::DurNs;
 
 use super::conv_algorithm::chosen_arithmetic;
 use super::copies::least_us;
@@ -11,12 +11,7 @@ use super::work::{Family, Shape, Work};
 
 /// Bytes per second that a device's memory delivers to large transfers.
 pub(crate) fn memory_rate(device: &DeviceProfile) -> f64 {
-    memory_rate_of((device.dram_bandwidth, device.dram_bandwidth_measured))
-}
-
-/// The same of a device with that theoretical bandwidth and that measured one.
-pub(crate) fn memory_rate_of((theoretical, measured): (BytesPerSec, Option<BytesPerSec>)) -> f64 {
-    measured.map_or(theoretical.0 * UNMEASURED_BANDWIDTH, |rate| rate.0)
+    device.dram_bandwidth_measured.map_or(device.dram_bandwidth.0 * UNMEASURED_BANDWIDTH, |rate| rate.0)
 }
 
 /// `t = start + max(FLOP / peak, bytes / BW)` in µs, with the measured bandwidth where the profile has one

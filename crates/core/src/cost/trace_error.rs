@@ -13,12 +13,21 @@ use super::work::{Family, Work};
 pub struct TraceError<N = String> {
     /// The domain, of works without one the family; [`ANY`] of all together.
     pub of: N,
+    /// Whether kernels of AMD's GPUs, or of others.
+    pub is_amd: bool,
     /// Relative error that [`CLAIMED`] of the kinds of kernel do not exceed.
     pub error: f64,
     /// Kinds of kernel behind it: calls of one name with one work in a trace are one kind, however many.
     pub n: usize,
     /// Traces behind it.
     pub traces: usize,
+}
+
+impl<N> TraceError<N> {
+    /// Whose GPUs it is of.
+    pub fn maker(&self) -> &'static str {
+        if self.is_amd { "AMD" } else { "NVIDIA" }
+    }
 }
 
 /// Share of measurements that a stated band claims to hold: one standard deviation.
@@ -29,26 +38,40 @@ pub const ANY: &str = "any";
 pub const FEWEST_TRACES: usize = 3;
 
 const fn row(of: &'static str, error: f64, n: usize, traces: usize) -> TraceError<&'static str> {
-    TraceError { of, error, n, traces }
+    TraceError { of, is_amd: false, error, n, traces }
+}
+
+const fn amd(of: &'static str, error: f64, n: usize, traces: usize) -> TraceError<&'static str> {
+    TraceError { is_amd: true, ..row(of, error, n, traces) }
 }
 
 /// The errors over the traces at hand, as `validate models TRACES --json` gives them.
-const MEASURED: [TraceError<&str>; 15] = [
-    row("attention", 0.33, 6, 6),
+const MEASURED: [TraceError<&str>; 25] = [
+    row("attention", 0.671, 3, 3),
     row("batched-gemm", 0.273, 21, 4),
-    row("conv", 0.272, 114, 6),
-    row("elementwise", 0.171, 144, 14),
+    row("conv", 0.264, 113, 5),
+    row("elementwise", 0.159, 131, 11),
     row("embedding", 2.808, 21, 2),
-    row("gemm16", 0.191, 38, 8),
+    row("gemm16", 0.191, 27, 5),
     row("linear", 0.17, 34, 7),
-    row("movement", 0.405, 166, 13),
-    row("norm", 0.182, 54, 9),
-    row("optimizer", 0.252, 14, 4),
+    row("movement", 0.411, 156, 10),
+    row("norm", 0.182, 52, 7),
+    row("optimizer", 0.098, 12, 3),
     row("pooling", 0.182, 16, 3),
-    row("reduction", 0.207, 39, 10),
+    row("reduction", 0.204, 37, 8),
     row("softmax", 0.522, 3, 2),
     row("tf32", 0.255, 91, 1),
-    row(ANY, 0.253, 761, 16),
+    row(ANY, 0.245, 717, 12),
+    amd("attention", 0.347, 7, 6),
+    amd("conv", 0.469, 13, 2),
+    amd("elementwise", 0.645, 94, 7),
+    amd("gemm16", 0.198, 22, 5),
+    amd("movement", 0.675, 62, 7),
+    amd("norm", 0.472, 33, 4),
+    amd("optimizer", 1.611, 2, 1),
+    amd("reduction", 0.454, 6, 4),
+    amd("softmax", 0.056, 1, 1),
+    amd(ANY, 0.582, 240, 11),
 ];
 
 /// The errors that predictions state.
@@ -56,13 +79,21 @@ pub fn stated_errors() -> &'static [TraceError<&'static str>] {
     &MEASURED
 }
 
-/// Error stated for `work` where nothing anchors its prediction. Copies state their own, which is one of traces already.
-pub fn trace_error(work: &Work) -> f32 {
+/// Error stated for `work` on a GPU of AMD or another where nothing anchors its prediction. Copies state their own, which is one of traces
+/// already.
+pub fn trace_error(work: &Work, is_amd: bool) -> f32 {
     if work.family == Family::Transfer {
         return 0.0;
     }
-    let of = |name: &str| MEASURED.iter().find(|row| row.of == name && row.traces >= FEWEST_TRACES);
-    of(group(work)).or_else(|| MEASURED.iter().find(|row| row.of == ANY)).map_or(0.0, |row| row.error as f32)
+    row_of(&MEASURED, group(work), is_amd).map_or(0.0, |row| row.error as f32)
+}
+
+/// Of `rows` the one of the group `of`, where enough traces tell of it, else that of all together.
+pub fn row_of<'a, N: AsRef<str>>(rows: &'a [TraceError<N>], of: &str, is_amd: bool) -> Option<&'a TraceError<N>> {
+    let named = |name: &str, fewest: usize| {
+        rows.iter().find(|row| row.of.as_ref() == name && row.is_amd == is_amd && row.traces >= fewest)
+    };
+    named(of, FEWEST_TRACES).or_else(|| named(ANY, 1))
 }
 
 /// The group of works that share an error with `work`: its domain; what streams memory has one model and many kinds of kernel,

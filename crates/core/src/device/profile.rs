@@ -207,22 +207,6 @@ pub struct SmLimits {
     pub shared: Bytes,
 }
 
-/// What is known of a device that another inherits from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Ancestor {
-    /// How far the other's figures lie from its own, see [`DeviceProfile::apart`].
-    pub(crate) distance: f64,
-    /// Its theoretical memory bandwidth, and the best measured one.
-    pub(crate) bandwidths: (BytesPerSec, Option<BytesPerSec>),
-}
-
-impl Ancestor {
-    /// Of `device`, from which the heir's figures lie that far.
-    pub(super) fn of(device: &DeviceProfile, distance: f64) -> Self {
-        Self { distance, bandwidths: (device.dram_bandwidth, device.dram_bandwidth_measured) }
-    }
-}
-
 /// All figures of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceProfile {
@@ -230,8 +214,8 @@ pub struct DeviceProfile {
     pub id: String,
     /// Devices it inherits figures from, the nearest first.
     pub lineage: Vec<String>,
-    /// What of each of these is compared with its own figures, by id.
-    pub(crate) ancestors: BTreeMap<String, Ancestor>,
+    /// How far its figures lie from those of each of these, by id, see [`Self::apart`].
+    pub(crate) distances: BTreeMap<String, f64>,
     /// Whether AMD makes it: its libraries are others than NVIDIA's.
     pub is_amd: bool,
     /// Full name.
@@ -316,7 +300,7 @@ impl DeviceProfile {
             id: UNKNOWN.to_owned(),
             name: name.to_owned(),
             lineage: Vec::new(),
-            ancestors: BTreeMap::new(),
+            distances: BTreeMap::new(),
             recorded_as: Vec::new(),
             kind: DeviceKind::Gpu,
             memory: if memory <= Bytes::MOST { memory } else { Bytes(0) },
@@ -343,7 +327,7 @@ impl DeviceProfile {
             return self.clone();
         }
         let mut heir = self.clone();
-        heir.ancestors.insert(self.id.clone(), Ancestor::of(self, 0.0));
+        heir.distances.insert(self.id.clone(), 0.0);
         heir.lineage.insert(0, std::mem::replace(&mut heir.id, id.to_owned()));
         heir
     }
@@ -354,15 +338,7 @@ impl DeviceProfile {
         if self.id == id {
             return Some(0.0);
         }
-        self.ancestors.get(id).map(|ancestor| ancestor.distance)
-    }
-
-    /// The memory bandwidths, theoretical and measured, of the device `id`, which is this one or one that it inherits from; its own where
-    /// it is neither.
-    pub fn bandwidths_of(&self, id: &str) -> (BytesPerSec, Option<BytesPerSec>) {
-        self.ancestors
-            .get(id)
-            .map_or((self.dram_bandwidth, self.dram_bandwidth_measured), |ancestor| ancestor.bandwidths)
+        self.distances.get(id).copied()
     }
 
     /// How far the figures that kernels run by lie from those of `other`, in powers of two of the one that differs most.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::error::CatalogError;
 use super::file::{Figure, Placed};
 use super::names::{comparable, nearest};
-use super::profile::{Ancestor, BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};
+use super::profile::{BandwidthCurve, DeviceKind, DeviceProfile, Precision, SmLimits};
 use crate::units::{Bytes, BytesPerSec, DurNs, FlopPerSec};
 
 /// A device with what it inherits merged in.
@@ -31,13 +31,13 @@ pub(super) fn profile(
     let merged = merge(id, placed, entries, &mut chain)?;
     let lineage = chain.split_off(1.min(chain.len()));
     let own = complete(id, placed, merged)?;
-    let mut ancestors = BTreeMap::new();
+    let mut distances = BTreeMap::new();
     for (parent, placed) in lineage.iter().filter_map(|parent| entries.get_key_value(parent)) {
         let merged = merge(parent, placed, entries, &mut Vec::new())?;
         let profile = complete(parent, placed, merged)?;
-        ancestors.insert(parent.clone(), Ancestor::of(&profile, own.distance(&profile)));
+        distances.insert(parent.clone(), own.distance(&profile));
     }
-    Ok(DeviceProfile { lineage, ancestors, ..own })
+    Ok(DeviceProfile { lineage, distances, ..own })
 }
 
 fn merge(
@@ -176,7 +176,7 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
     Ok(DeviceProfile {
         id: id.to_owned(),
         lineage: Vec::new(),
-        ancestors: BTreeMap::new(),
+        distances: BTreeMap::new(),
         is_amd: merged.is_amd,
         name: merged.name.unwrap_or_else(|| id.to_owned()),
         kind: merged.kind.ok_or_else(|| missing(id, placed, "kind"))?,

@@ -309,8 +309,9 @@ mod tests {
             let mut shorter = rows;
             let at = halved % shorter.len();
             shorter[at].0 /= 2;
-            let after = steady(&cycle(&shorter), &mut Schedule::default()).unwrap();
-            prop_assert!(after.low <= before.high, "{before:?} {after:?}");
+            // Where negative lags make up for all that is left, copies follow one another in no time.
+            let after = steady(&cycle(&shorter), &mut Schedule::default());
+            prop_assert!(after.is_none_or(|after| after.low <= before.high), "{before:?} {after:?}");
         }
     }
 }

@@ -65,7 +65,7 @@ impl Tables {
                 let name = self.names.get(*file).cloned().unwrap_or_default();
                 return Err((name, FitError::Impossible { line, us, times: times as u64, than }));
             }
-            rows.push(row.clone());
+            rows.extend(row.clone().of_one_kernel(device));
         }
         Ok(rows)
     }

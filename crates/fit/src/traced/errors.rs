@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use retime_core::cost::trace_error::{ANY, CLAIMED, FEWEST_TRACES, TraceError};
+use retime_core::cost::trace_error::{ANY, CLAIMED, TraceError, row_of};
 use retime_core::stats;
 
 /// A kernel against its unanchored prediction.
@@ -12,6 +12,8 @@ use retime_core::stats;
 pub(crate) struct KernelError {
     /// Its group of works.
     pub(crate) of: &'static str,
+    /// Whether it ran on a GPU of AMD.
+    pub(crate) is_amd: bool,
     /// Calls of one kernel with one work share it.
     pub(crate) kind: u64,
     /// `|measured/predicted − 1|`.
@@ -20,22 +22,20 @@ pub(crate) struct KernelError {
     pub(crate) model: f64,
 }
 
-/// Errors by group over `traces`, those of all together last.
+/// Errors by group over `traces`, those of AMD's GPUs after the others, each time those of all together last.
 pub(crate) fn trace_errors(traces: &[&[KernelError]]) -> Vec<TraceError> {
-    let mut groups: BTreeMap<&str, Pool> = BTreeMap::new();
-    let mut every = Pool::default();
-    for trace in traces.iter().filter(|trace| !trace.is_empty()) {
+    let mut pools: BTreeMap<(bool, bool, &str), Pool> = BTreeMap::new();
+    for trace in traces {
         let own = weighed(trace);
-        let named: BTreeSet<&str> = trace.iter().map(|kernel| kernel.of).collect();
-        for of in named {
-            groups
-                .entry(of)
-                .or_default()
-                .add(trace.iter().zip(&own).filter(|(kernel, _)| kernel.of == of).map(|(_, off)| *off));
+        let kernels = || trace.iter().zip(&own);
+        let named: BTreeSet<_> = trace.iter().map(|kernel| (kernel.is_amd, false, kernel.of)).collect();
+        let every: BTreeSet<_> = trace.iter().map(|kernel| (kernel.is_amd, true, ANY)).collect();
+        for key @ (is_amd, is_any, of) in named.into_iter().chain(every) {
+            let is_of = |kernel: &KernelError| kernel.is_amd == is_amd && (is_any || kernel.of == of);
+            pools.entry(key).or_default().add(kernels().filter(|(kernel, _)| is_of(kernel)).map(|(_, off)| *off));
         }
-        every.add(own);
     }
-    groups.into_iter().chain([(ANY, every)]).map(|(of, pool)| pool.error(of)).collect()
+    pools.into_iter().map(|((is_amd, _, of), pool)| pool.error(of, is_amd)).collect()
 }
 
 /// What kernels of several traces kernel by, each with its share of its kind.
@@ -51,9 +51,9 @@ impl Pool {
         self.traces += 1;
     }
 
-    fn error(self, of: &str) -> TraceError {
+    fn error(self, of: &str, is_amd: bool) -> TraceError {
         let n = self.offs.iter().map(|(_, weight)| weight).sum::<f64>().round() as usize;
-        TraceError { of: of.to_owned(), error: quantile(self.offs), n, traces: self.traces }
+        TraceError { of: of.to_owned(), is_amd, error: quantile(self.offs), n, traces: self.traces }
     }
 }
 
@@ -96,9 +96,8 @@ pub(crate) fn inside_left_out(traces: &[Vec<KernelError>]) -> Vec<Vec<bool>> {
             .map(|(_, kernels)| kernels.as_slice())
             .collect();
         let errors = trace_errors(&others);
-        let of = |name: &str| errors.iter().find(|row| row.of == name && (row.traces >= FEWEST_TRACES || name == ANY));
         let inside = |kernel: &KernelError| {
-            let error = of(kernel.of).or_else(|| of(ANY)).map_or(0.0, |row| row.error);
+            let error = row_of(&errors, kernel.of, kernel.is_amd).map_or(0.0, |row| row.error);
             kernel.off <= error.max(kernel.model)
         };
         trace.iter().map(inside).collect()
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     fn kernels(offs: &[(u64, f64)]) -> Vec<KernelError> {
-        offs.iter().map(|&(kind, off)| KernelError { of: "norm", kind, off, model: 0.05 }).collect()
+        offs.iter().map(|&(kind, off)| KernelError { of: "norm", is_amd: false, kind, off, model: 0.05 }).collect()
     }
 
     #[test]

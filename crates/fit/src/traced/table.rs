@@ -126,7 +126,13 @@ impl<'a> ScoredKernel<'a> {
         let counts = self.is_resolved() && !self.kernel.shares_device && work.family != Family::Transfer;
         let off = (self.kernel.us / self.us()?.max(1e-3) - 1.0).abs();
         let model = f64::from(estimate.error);
-        counts.then(|| KernelError { of: group(work), kind: kind(self.kernel), off, model })
+        counts.then(|| KernelError {
+            of: group(work),
+            is_amd: self.kernel.device.is_amd,
+            kind: kind(self.kernel),
+            off,
+            model,
+        })
     }
 }
 
@@ -195,9 +201,12 @@ fn row(family: String, device: &str, kernels: &[&ScoredKernel<'_>]) -> TracedRow
         scored.kernel.work.as_ref().map_or(0.0, |work| roofline::roofline_us(work, scored.kernel.device))
     };
     let named: Vec<(&TracedKernel<'_>, f64)> = covered.iter().map(|(scored, us)| (scored.kernel, *us)).collect();
-    let stated = |scored: &ScoredKernel<'_>| {
+    let stated = |kernel: &TracedKernel<'_>| {
+        kernel.work.as_ref().map_or(0.0, |work| f64::from(trace_error(work, kernel.device.is_amd)))
+    };
+    let is_inside = |scored: &ScoredKernel<'_>| {
         let error = scored.error()?;
-        Some(error.off <= error.model.max(f64::from(scored.kernel.work.as_ref().map_or(0.0, trace_error))))
+        Some(error.off <= error.model.max(stated(scored.kernel)))
     };
     TracedRow {
         family,
@@ -212,7 +221,7 @@ fn row(family: String, device: &str, kernels: &[&ScoredKernel<'_>]) -> TracedRow
         alone: errors_of(&alone),
         beside: errors_of(&beside),
         inside: share(resolved.iter().filter_map(|(scored, _)| scored.inside)),
-        inside_stated: share(resolved.iter().filter_map(|(scored, _)| stated(scored))),
+        inside_stated: share(resolved.iter().filter_map(|(scored, _)| is_inside(scored))),
         roofline: summarise(resolved.iter().map(|(scored, _)| (roofline_us(scored), scored.kernel.us))),
         worst: worst(&named),
     }

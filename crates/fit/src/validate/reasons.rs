@@ -150,6 +150,7 @@ fn mean(list: &[f64]) -> Option<Spread> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Timed;
     use retime_core::cost::CostModels;
     use retime_core::cost::operators::{GemmSize, gemm_work};
     use retime_core::device::Catalog;
@@ -157,7 +158,7 @@ mod tests {
 
     fn row(m: u64, k: u64, us: f64, launched: Option<u64>) -> Measurement {
         let work = gemm_work(GemmSize { batch: 1, m, n: 4096, k }, DType::Fp32, false, 0);
-        Measurement { whole_call: true, launched, ..Measurement::of_kernel(work, "", us, 1) }
+        Measurement { timed: Timed::Call, launched, ..Measurement::of_kernel(work, "", us, 1) }
     }
 
     #[test]

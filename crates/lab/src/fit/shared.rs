@@ -18,7 +18,7 @@ use super::tables::{Tables, is_same_chip};
 /// The samples of `samples` that tell what devices have in common: not those of AMD, whose libraries are others; norms that were measured as kernels are an inference engine's, whose
 /// blocks have other sizes than the framework's.
 pub(super) fn common<'a>(domain: Domain, samples: &[Sample<'a>]) -> Vec<Sample<'a>> {
-    let is_framework = |sample: &Sample<'_>| domain != Domain::Norm || sample.rows.iter().any(|row| row.whole_call);
+    let is_framework = |sample: &Sample<'_>| domain != Domain::Norm || sample.rows.iter().any(Measurement::is_call);
     let teaches = |sample: &&Sample<'_>| !sample.device.is_amd && is_framework(sample);
     samples.iter().filter(teaches).copied().collect()
 }

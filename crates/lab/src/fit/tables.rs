@@ -40,9 +40,9 @@ const XLA: &str = "ROCm/xla ea2c45f";
 const LLM_SERVING_SIM: &str = "casys-kaist/LLMServingSim 5daddb2";
 
 /// Whether a row of `source` is left out: vidur's A100, which aiconfigurator covers more finely, and, to judge the fits to aiconfigurator's by,
-/// XLA's products in 16 bits on GPUs of NVIDIA and LLMServingSim's H100.
+/// XLA's products in 16 and 8 bits on GPUs of NVIDIA and LLMServingSim's H100.
 fn is_left_out(source: &str, domain: Domain, row: &Measurement) -> bool {
-    let of_xla = source == XLA && domain == Domain::Gemm16 && row.device.starts_with("sm_");
+    let of_xla = source == XLA && matches!(domain, Domain::Gemm16 | Domain::Gemm8) && row.device.starts_with("sm_");
     let judges = of_xla || source == LLM_SERVING_SIM && row.device == "H100";
     judges || source != DEEPBENCH && row.device == "a100"
 }
@@ -108,7 +108,7 @@ pub(crate) fn load(
             let Ok(device) = catalog.find(&row.device) else { continue };
             let table = all.entry((domain, device.id.clone())).or_default();
             table.sources.insert(source);
-            table.rows.push(row);
+            table.rows.extend(row.of_one_kernel(device));
         }
     }
     for table in all.values_mut() {

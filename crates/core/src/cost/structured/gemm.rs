@@ -10,7 +10,7 @@ use super::{Parameter, parameter, waves};
 use crate::cost::work::{Shape, Work};
 
 /// Candidate tiles, largest first.
-const TILES: [(f64, f64); 9] = [
+pub(super) const TILES: [(f64, f64); 9] = [
     (256.0, 128.0),
     (128.0, 256.0),
     (128.0, 128.0),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use petgraph::Direction::Incoming;
+
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id, StatedWork};
 use super::operators::Calls;
 use super::{Shown, Timeline, lane_label};
@@ -126,7 +128,7 @@ impl<'a> Timeline<'a> {
             matches!(lane.kind, LaneKind::Thread { .. }).then_some((self.end(task), task, lane))
         };
         let host_end = |marker: NodeId| {
-            let into = self.graph.tasks.neighbors_directed(marker, petgraph::Direction::Incoming);
+            let into = self.graph.tasks.neighbors_directed(marker, Incoming);
             let last = into.filter_map(|node| on_thread(self.outcome.resolved.timed.task(node)));
             let last = last.max_by_key(|&(end, task, _)| (end, task));
             last.map(|(end, task, lane)| (self.through_sync(task, end), lane))
@@ -167,7 +169,7 @@ impl<'a> Timeline<'a> {
     /// Whether device work was launched before the window: it keeps its measured start, and no call of the window launched it.
     fn is_from_before(&self, shown: &Shown<'_>) -> bool {
         let Some(node) = shown.node.filter(|_| shown.kind.is_device()) else { return false };
-        let mut into = self.graph.tasks.edges_directed(node, petgraph::Direction::Incoming);
+        let mut into = self.graph.tasks.edges_directed(node, Incoming);
         into.any(|edge| edge.weight().kind == DependencyKind::Anchor) && self.launch_of(shown).is_none()
     }
 
@@ -177,7 +179,19 @@ impl<'a> Timeline<'a> {
         let lane = self.shown[at].lane;
         let mut after = self.shown[at + 1..].iter().filter(|shown| shown.lane == lane);
         let next = after.find(|shown| shown.kind != TaskKind::Runtime || self.start(shown.task) > end);
-        next.filter(|shown| shown.kind == TaskKind::Joint).map_or(end, |joint| self.end(joint.task).max(end))
+        let joint = next.filter(|shown| shown.kind == TaskKind::Joint && !self.is_handed_over(shown));
+        joint.map_or(end, |joint| self.end(joint.task).max(end))
+    }
+
+    /// Whether another thread lets the thread of a joint go on, and no call of its own ends there.
+    fn is_handed_over(&self, joint: &Shown<'_>) -> bool {
+        let into = joint.node.into_iter().flat_map(|node| self.graph.tasks.edges_directed(node, Incoming));
+        let (mut is_handed_over, mut is_return) = (false, false);
+        for edge in into {
+            is_handed_over |= edge.weight().kind == DependencyKind::HandOver;
+            is_return |= edge.weight().kind == DependencyKind::HostWait;
+        }
+        is_handed_over && !is_return
     }
 
     /// A call or a piece of device work; a joint after a call draws the call's end out.
@@ -192,6 +206,9 @@ impl<'a> Timeline<'a> {
         let (start, end) = (self.start(shown.task), self.end(shown.task));
         match shown.kind {
             TaskKind::Joint => {
+                if self.is_handed_over(shown) {
+                    last_call.remove(&shown.lane);
+                }
                 if let Some(&call) = last_call.get(&shown.lane) {
                     events[call].extend_to(end);
                 }

@@ -164,10 +164,13 @@ impl Draft<'_> {
     }
 
     /// Re-prices all added collectives for another link.
-    pub(super) fn relink_added(&mut self, link: &LinkProfile) {
+    pub(super) fn relink_added(&mut self, link: Option<&LinkProfile>) {
         for id in 0..self.structure.added.len() {
-            if matches!(self.structure.added[id].kind, TaskKind::Collective(_)) {
-                self.relink(id, Some(link));
+            let added = &self.structure.added[id];
+            if matches!(added.kind, TaskKind::Collective(_)) {
+                let own = || self.context.models.links().of_device(self.device(self.rank_of(added.lane))?);
+                let link = link.or_else(own).cloned();
+                self.relink(id, link.as_ref());
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cost::Overheads;
-use crate::cost::topology::Algorithm;
+use crate::cost::topology::{Algorithm, COMMON_NODE};
 use crate::device::{DeviceProfile, LinkProfile};
 use crate::graph::TaskKind;
 
@@ -34,6 +34,8 @@ pub(super) struct Machine {
     alike: Vec<usize>,
     /// Interconnect, where it was changed.
     pub(super) interconnect: Option<LinkProfile>,
+    /// The link that an edit named which joins nodes: it is the interconnect where each device is a node, else that between nodes.
+    joins_nodes: Option<LinkProfile>,
     /// How ranks are spread over nodes, where an edit said so.
     pub(super) layout: Layout,
     /// Figures of all devices that edits multiplied.
@@ -73,6 +75,7 @@ impl Machine {
             devices,
             alike,
             interconnect: None,
+            joins_nodes: None,
             layout: Layout::default(),
             figures: Figures::default(),
             overheads: None,
@@ -141,18 +144,58 @@ impl Draft<'_> {
         self.machine.interconnect.as_ref()
     }
 
-    /// Changes the interconnect of all ranks.
-    pub fn set_interconnect(&mut self, link: LinkProfile) {
-        self.relink_added(&link);
-        self.machine.interconnect = Some(link);
-        self.changes.clear();
-        self.ratios.clear();
-        self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));
+    /// Names the link that collectives run over, of which the largest is among `ranks` ranks. One that joins nodes is taken to join nodes of
+    /// several devices where there are more ranks than one has, else to make each device a node of its own.
+    ///
+    /// # Returns
+    /// Whether it joins nodes of several devices.
+    pub fn set_link(&mut self, link: LinkProfile, ranks: u32) -> bool {
+        if link.between_nodes {
+            self.machine.joins_nodes = Some(link);
+            return self.join_nodes(ranks);
+        }
+        self.set_interconnect(Some(link));
+        false
     }
 
-    /// Says how ranks are spread over nodes; collectives that span some are re-costed.
+    /// Puts the link that joins nodes, where an edit named one, to where it belongs with collectives of up to so many ranks.
+    ///
+    /// # Returns
+    /// Whether it joins nodes of several devices.
+    pub fn join_nodes(&mut self, ranks: u32) -> bool {
+        let Some(link) = self.machine.joins_nodes.clone() else { return false };
+        let is_between = ranks > self.layout().devices.unwrap_or(COMMON_NODE);
+        let (alone, between) = if is_between { (None, Some(link)) } else { (Some(link), None) };
+        let is_inside = |link: &LinkProfile| !link.between_nodes;
+        let interconnect = alone.or_else(|| self.machine.interconnect.clone().filter(is_inside));
+        if interconnect != self.machine.interconnect {
+            self.set_interconnect(interconnect);
+        }
+        if between != self.machine.layout.link {
+            self.machine.layout.link = between;
+            self.touch_collectives();
+        }
+        is_between
+    }
+
+    fn set_interconnect(&mut self, link: Option<LinkProfile>) {
+        self.relink_added(link.as_ref());
+        self.machine.interconnect = link;
+        self.touch_collectives();
+    }
+
+    /// Says how ranks are spread over nodes; collectives that span some are re-costed. A link between nodes that it names takes the place
+    /// of one that an edit named before.
     pub fn set_layout(&mut self, layout: Layout) {
+        if layout.link.is_some() && self.machine.joins_nodes.take().is_some() {
+            let inside = self.machine.interconnect.clone().filter(|link| !link.between_nodes);
+            self.set_interconnect(inside);
+        }
         self.machine.layout = layout;
+        self.touch_collectives();
+    }
+
+    fn touch_collectives(&mut self) {
         self.changes.clear();
         self.ratios.clear();
         self.touch_all(|draft, node| matches!(draft.graph().tasks[node].kind, TaskKind::Collective(_)));

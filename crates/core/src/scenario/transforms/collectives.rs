@@ -111,6 +111,9 @@ impl Transform for ScaleRanks {
             let algorithm = self.algorithm;
             draft.set_layout(Layout { link: link.clone(), devices: self.per_node, ports: self.ports, algorithm });
         }
+        let others = self::groups(draft).into_iter().filter(|&(node, _)| !is_meant(draft, node));
+        let most = others.map(|(_, ranks)| ranks).max().unwrap_or(0);
+        let joins = draft.join_nodes(most.max(if groups.is_empty() { 0 } else { self.ranks }));
         let is_there = !groups.is_empty() && groups.iter().all(|&(_, ranks)| ranks == self.ranks);
         if is_there && link.is_none() && self.per_node.is_none() {
             return StepReport::already(format!("{} ranks are there", self.ranks));
@@ -140,6 +143,7 @@ impl Transform for ScaleRanks {
         } else {
             report.effects.extend(untouched(draft, |node| is_meant(draft, node)));
         }
+        let link = link.as_ref().or_else(|| draft.layout().link.as_ref().filter(|_| joins)).cloned();
         self.note_assumptions(draft, link.as_ref(), &mut report);
         report
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::Shape;
-use crate::cost::topology::{self, COMMON_NODE};
+use crate::cost::topology;
 use crate::graph::TaskKind;
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Layout, Node};
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::roles::Role;
@@ -55,14 +55,8 @@ impl Transform for SwapLink {
             _ => None,
         };
         let ranks = collectives.iter().filter_map(ranks_of).max().unwrap_or(0);
-        let is_between = link.between_nodes && ranks > draft.layout().devices.unwrap_or(COMMON_NODE);
         let doubt = topology::unmeasured(&link).or_else(|| topology::of_one_machine(&link, ranks));
-        let alone = link.between_nodes && !is_between;
-        if is_between {
-            draft.set_layout(Layout { link: Some(link), ..draft.layout().clone() });
-        } else {
-            draft.set_interconnect(link);
-        }
+        let alone = !draft.set_link(link.clone(), ranks) && link.between_nodes;
         let mut report = survey(draft, collectives, summary);
         report.effects.extend(doubt.map(Effect::assumption));
         if alone {

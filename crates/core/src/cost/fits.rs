@@ -142,9 +142,6 @@ struct Part<'w> {
     extrapolated: bool,
 }
 
-/// Of an estimate that nothing measured corrects.
-const STRUCTURED: &str = "structured";
-
 /// Least sensitivity of a call to its kernel from which corrections of calls say something of kernels.
 const LEAST_SENSITIVITY: f64 = 0.1;
 
@@ -207,7 +204,9 @@ impl Fit {
     }
 
     fn estimate(&self, work: &Work, device: &DeviceProfile) -> Estimate {
-        self.estimates(&[work], device).pop().unwrap_or_else(|| estimate_of(0.0, STRUCTURED, UNFITTED_ERROR, true))
+        self.estimates(&[work], device)
+            .pop()
+            .unwrap_or_else(|| estimate_of(0.0, Choice::Structured.name(), UNFITTED_ERROR, true))
     }
 
     /// Whether products were measured on the units that compute `work`: what vector units reach of their peak says nothing of
@@ -241,7 +240,7 @@ impl Fit {
             let correction = if part.sensitivity > 0.0 { corrections.next() } else { None };
             let Some(correction) = correction else {
                 let error = self.structured_error.max(self.sibling_error);
-                return estimate_of(part.kernel, STRUCTURED, error, part.extrapolated);
+                return estimate_of(part.kernel, Choice::Structured.name(), error, part.extrapolated);
             };
             let us = part.kernel * (correction * part.sensitivity).exp();
             let error = error * part.sensitivity + self.structured_error * (1.0 - part.sensitivity);
@@ -426,9 +425,12 @@ impl Fits {
         let is_measured = self.of_chip(domain, &device.id).next().is_some();
         if domain.is_product() {
             for (estimate, &work) in estimates.iter_mut().zip(works) {
-                let is_corrected = is_measured && estimate.model != STRUCTURED;
-                let is_told = is_corrected || domain != Domain::Gemm8 && !estimate.extrapolated;
-                if domain == Domain::Tf32 || !is_told {
+                // Corrections by a device's own table may say that 8 bits are slower.
+                let is_asked = match domain {
+                    Domain::Gemm8 => !is_measured || estimate.model != Choice::StructuredTrees.name(),
+                    _ => domain == Domain::Tf32 || estimate.extrapolated,
+                };
+                if is_asked {
                     *estimate = self.no_slower_than_wider(*estimate, work, device, is_measured);
                 }
             }

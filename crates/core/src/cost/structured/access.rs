@@ -28,9 +28,8 @@ pub(crate) fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
     if work.family == Family::Reduction {
         return reduction_us(&work.shape, device);
     }
-    let of_one = PLACED * device.clock_mhz.max(1.0);
-    if let Some(blocks) = convolution(work).and_then(|shape| fewest(shape, device)) {
-        return device.kernel_start.secs() * 1e6 + blocks / of_one;
+    if let Some(accesses) = convolution(work).and_then(|shape| fewest(shape, device)) {
+        return device.kernel_start.secs() * 1e6 + accesses / (PLACED * device.clock_mhz.max(1.0));
     }
     let (elements, rate) = match work.shape {
         Shape::Chained => return device.kernel_start.secs() * 1e6 + chain_us(device),
@@ -49,12 +48,12 @@ pub(crate) fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
         }
         _ => return 0.0,
     };
-    let per_us = rate / PLACED * of_one * f64::from(device.sm_count.max(1));
+    let per_us = rate * f64::from(device.sm_count.max(1)) * device.clock_mhz.max(1.0);
     device.kernel_start.secs() * 1e6 + elements / per_us
 }
 
-/// The product `[pixels, taps] × [taps, filters]` that a convolution without groups is on tensor cores, where the channels of a pixel fill
-/// no whole access.
+/// The product `[pixels, taps] × [taps, filters]` that a convolution without groups is on tensor cores, where a pixel has fewer channels
+/// than a whole access.
 #[derive(Clone, Copy)]
 struct FewChannels {
     pixels: u64,
@@ -69,7 +68,7 @@ fn convolution(work: &Work) -> Option<FewChannels> {
     };
     let element = element_bytes(work);
     let width = vector(channels_in, element);
-    let is_slow = work.precision.is_tensor() && channels_in > 0 && width < vector(0, element);
+    let is_slow = work.precision.is_tensor() && (1..vector(0, element)).contains(&channels_in);
     let accesses = r.saturating_mul(s).saturating_mul(channels_in).div_ceil(width);
     let pixels = batch.saturating_mul(out_h).saturating_mul(out_w);
     is_slow.then_some(FewChannels { pixels, filters: channels_out, accesses })
@@ -132,6 +131,7 @@ mod tests {
         // Patches of images as two traces have them: 863 µs on an H100; by tile 256 × 64, which is not the fastest.
         let found = us(3, DType::Bf16, "H100-SXM");
         assert!((400.0..863.0).contains(&found), "{found}");
+        assert!(us(513, DType::Bf16, "H100-SXM") <= 0.0, "of more channels few are padded");
         assert!(us(8, DType::Bf16, "H100-SXM") <= 0.0 && us(3, DType::Fp32, "H100-SXM") <= 0.0);
     }
 

@@ -283,6 +283,36 @@ fn unsafe_code_is_in_one_place() {
     assert!(places.len() <= 1, "more than what is wished of the allocator is unsafe: {places:?}");
 }
 
+/// What stands at the top level, with what building and tools leave there; names that begin with a dot aside.
+const TOP_LEVEL: [&str; 16] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "README.md",
+    "benches",
+    "clippy.toml",
+    "crates",
+    "docs",
+    "fuzz",
+    "rustfmt.toml",
+    "sample_traces",
+    "src",
+    "tests",
+    "themes",
+];
+
+#[test]
+fn nothing_strays_at_the_top_level() {
+    let names = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let is_stray = |name: &String| {
+        !name.starts_with('.') && !["target", "shared"].contains(&name.as_str()) && !TOP_LEVEL.contains(&name.as_str())
+    };
+    let strays: Vec<String> = names.filter(is_stray).collect();
+    fail_on(&strays, "not a part of the project, or missing in the list above");
+}
+
 fn files_ending(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let below = |path: PathBuf| if path.is_dir() { files_ending(&path, ending) } else { vec![path] };

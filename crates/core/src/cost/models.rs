@@ -323,7 +323,7 @@ impl CostModels {
         new: (&Work, Topology<'_>),
         is_moved: bool,
     ) -> Prediction {
-        if old == new {
+        if (old.0, old.1.used_by(old.0)) == (new.0, new.1.used_by(new.0)) {
             return Prediction::measured(measured);
         }
         let (Some(before), Some(after)) = (old.1.transfer(old.0), new.1.transfer(new.0)) else {

@@ -65,6 +65,14 @@ impl<'a> Topology<'a> {
         if self.between.is_none() { 1 } else { ranks.div_ceil(self.per_node.max(1)) }
     }
 
+    /// What of the interconnects the ranks of `work` use: of a group inside one node, none between nodes.
+    pub fn used_by(self, work: &Work) -> Self {
+        match work.shape {
+            Shape::Collective { ranks, .. } if self.nodes(ranks) == 1 => Self::flat(self.inside),
+            _ => self,
+        }
+    }
+
     /// What a collective with next to no message takes inside a node, in µs; `None` across nodes.
     fn latency(&self, work: &Work) -> Option<f64> {
         match work.shape {

@@ -139,12 +139,14 @@ impl Transform for ScaleRanks {
         }
         if draft.layout().link.is_some() || draft.layout().devices.is_some() {
             let others = collectives(draft).into_iter().filter(|&node| !is_meant(draft, node)).collect::<Vec<_>>();
-            report.changed += survey(draft, others, String::new()).changed;
+            let over_nodes = survey(draft, others, String::new());
+            report.changed += over_nodes.changed;
+            report.effects.extend(over_nodes.effects);
         } else {
             report.effects.extend(untouched(draft, |node| is_meant(draft, node)));
         }
         let link = link.as_ref().or_else(|| draft.layout().link.as_ref().filter(|_| joins)).cloned();
-        self.note_assumptions(draft, link.as_ref(), &mut report);
+        self.note_assumptions(draft, (before, link.as_ref()), &mut report);
         report
     }
 }
@@ -187,8 +189,19 @@ impl ScaleRanks {
         report
     }
 
-    fn note_assumptions(&self, draft: &Draft<'_>, link: Option<&LinkProfile>, report: &mut StepReport) {
+    /// # Arguments
+    /// `before`: the ranks of the largest group until now.
+    fn note_assumptions(
+        &self,
+        draft: &Draft<'_>,
+        (before, link): (u32, Option<&LinkProfile>),
+        report: &mut StepReport,
+    ) {
         let per_node = self.per_node.unwrap_or(COMMON_NODE);
+        if let (Some(name), true) = (&self.link, self.ranks <= per_node) {
+            let what = format!("{} ranks are in one node of {per_node}", self.ranks);
+            report.say(Effect::note(format!("{what}: none goes over {name} (swap-link swaps what joins its devices)")));
+        }
         if self.ranks > per_node && report.changed > 0 {
             if link.is_none() {
                 let why = "nodes of 8 joined by InfiniBand-HDR are assumed: scale-ranks N LINK PER-NODE says otherwise";
@@ -203,7 +216,7 @@ impl ScaleRanks {
         let traced = draft.graph().rank_count();
         if self.ranks < traced && report.changed > 0 {
             report.say(Effect::assumption(format!("all {traced} traced ranks stay, in collectives of {}", self.ranks)));
-        } else if self.ranks > traced && report.changed > 0 {
+        } else if self.ranks > before && report.changed > 0 {
             report.say(Effect::assumption("the slowest of more ranks arrives later: that is not modelled"));
         }
     }

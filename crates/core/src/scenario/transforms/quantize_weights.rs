@@ -125,9 +125,12 @@ fn take_out_casts(draft: &mut Draft<'_>) {
         }
         Node::Traced(_) => false,
     };
-    let mut gone: Vec<Node> = draft.added_nodes().filter(is_left).collect();
-    gone.extend(host_of(draft, &gone));
-    for node in gone {
+    let gone: Vec<Node> = draft.added_nodes().filter(is_left).collect();
+    for &node in &gone {
+        draft.take_out(node);
+    }
+    // Only of what is gone already the host has no more to do.
+    for node in host_of(draft, &gone) {
         draft.take_out(node);
     }
 }

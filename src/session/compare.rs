@@ -55,6 +55,9 @@ pub struct SideFigures {
     pub source: &'static str,
     /// Its iteration.
     pub iteration_ns: DurNs,
+    /// What one recorded iteration took, where `iteration_ns` is the period at which it repeats and differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_ns: Option<DurNs>,
     /// Where its time may lie.
     pub low_ns: DurNs,
     /// Where its time may lie.
@@ -135,6 +138,7 @@ impl Side {
         let sources = Sources { graph, works, timed, schedule, times: Times::Measured };
         let figures = SideFigures {
             source: if predicted.is_some() { "predicted" } else { "measured" },
+            recorded_ns: Some(loaded.graph.measured).filter(|&recorded| recorded != iteration),
             is_range_known: spread.is_some(),
             ..figures(loaded, &loaded.replay.summary, name, (iteration, noise_ns))
         };
@@ -332,6 +336,7 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
         name,
         source: "simulated",
         iteration_ns,
+        recorded_ns: None,
         low_ns: (iteration_ns - error).max(DurNs::ZERO),
         high_ns: iteration_ns + error,
         is_range_known: true,

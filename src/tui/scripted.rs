@@ -122,6 +122,9 @@ impl ScriptedScreen {
         }));
         self.settle();
         let played = std::mem::take(&mut self.app.played);
+        if self.app.script.take().is_some() {
+            return Err("the script came to no end: a line of it was not answered".to_owned());
+        }
         match self.app.messages.get(before) {
             Some(message) if played.is_empty() && message.level == Level::Error => Err(message.text.clone()),
             _ => Ok(played),

@@ -441,6 +441,27 @@ fn overheads_are_saved_and_merged() {
 }
 
 #[test]
+fn a_script_that_compares_a_trace_with_itself_fails_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("expect iteration > 1ns\ncompare {}\nexpect iteration > 1ns\n", sample(GPU));
+    let (status, answer, said) = run_script(folder.path(), &script);
+    assert_ne!(status, 0, "{answer} {said}");
+    let lines = answer["lines"].as_array().unwrap();
+    assert_eq!((&lines[0]["status"], &lines[1]["status"]), (&"holds".into(), &"error".into()), "{answer}");
+}
+
+#[test]
+fn a_device_inherited_over_a_thousand_others_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let parent = |at: usize| if at == 0 { "H100-SXM".to_owned() } else { format!("X{}", at - 1) };
+    let text: String = (0..1000).map(|at| format!("[X{at}]\ninherits = \"{}\"\n", parent(at))).collect();
+    let file = folder.path().join("many.toml");
+    fs::write(&file, text).unwrap();
+    let message = failure(1, &["devices", "check", &file.display().to_string()]);
+    assert!(message.contains("inherited over more than 32"), "{message}");
+}
+
+#[test]
 fn traces_that_do_not_belong_together_are_listed_by_info_and_refused_in_one_line_elsewhere() {
     let two = [sample(CPU), sample("mlp-b256-fp32-cpu.kineto.json.gz")];
     let info = json(&["info", &two[0], &two[1]]);

@@ -6,7 +6,7 @@ use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
-use crate::support::{engine, jobs, shared};
+use crate::support::{engine, jobs, sample, shared};
 
 fn time(engine: &Engine, loaded: &Loaded, lines: &[&str]) -> f64 {
     let outcome = engine.evaluate(loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
@@ -128,6 +128,59 @@ fn sizes_that_were_not_recorded_can_be_told() {
     assert!(told_of.sorted().iter().any(|it| it.message.contains("entry 2 of collectives")));
     let slower = time(&engine, &told, &["swap-link Ethernet-10G"]);
     assert!(slower > 1.2 * time(&engine, &told, &[]), "{slower}");
+}
+
+#[test]
+fn what_is_told_other_than_the_trace_has_it_is_taken_and_said() {
+    let Some(path) = shared("dlrm-v100x8/dlrm_kineto.tar.gz") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("facts.toml");
+    let text = "[[collective]]\nranks = 64\n[[table]]\nid = \"t0\"\nrows = 68719476736\ndim = 16384\n";
+    std::fs::write(&file, text).unwrap();
+    let mut engine = Engine::builtin().unwrap();
+    engine.table_facts = Some(retime::session::read_table_facts(&file).unwrap());
+    let told = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    let diagnostics = told.diagnostics();
+    let said = "entry 1 of collectives: ranks of a group 8 by the trace, 64 taken as told";
+    assert!(diagnostics.sorted().iter().any(|it| it.message.starts_with(said)));
+    // A table that no memory holds: whether the job fits is not known then.
+    let memory = told.replay.summary.memory.as_ref().unwrap();
+    assert!(memory.missing.iter().any(|it| it.contains("rank 0")), "{:?}", memory.missing);
+    assert_eq!(told.replay.summary.fits, None);
+}
+
+#[test]
+fn buckets_hold_the_same_gradients_on_all_ranks_whatever_threads_reduce_them() {
+    let rank = |rank: u32| sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz"));
+    let loaded = jobs::loaded(&[rank(0), rank(1)]);
+    let outcome = engine().evaluate(loaded, &Scenario::parse(["bucket-size 100"]).unwrap(), 0);
+    assert!(outcome.steps[0].summary.starts_with("6 all-reduces of gradients → 2"), "{}", outcome.steps[0].summary);
+    let reduced = |lines: &[&str]| -> (usize, u64, bool) {
+        let outcome = engine().evaluate(loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+        let found = Communication::of(&engine(), loaded, &outcome);
+        let reduces: Vec<_> = found.collectives.iter().filter(|one| one.kind == "all-reduce").collect();
+        let bytes = reduces.iter().map(|one| one.bytes.unwrap().0).sum();
+        (reduces.len(), bytes, reduces.iter().all(|one| one.arrivals.len() == 2))
+    };
+    let (base, one) = (reduced(&[]), reduced(&["bucket-size 100"]));
+    assert_eq!(base.0, 3);
+    assert_eq!(one, (1, base.1, true));
+}
+
+#[test]
+fn a_link_between_nodes_changes_nothing_of_ranks_inside_one() {
+    let Some(path) = shared("torchrec-v100x4") else { return };
+    let loaded = jobs::loaded(&[path]);
+    let engine = engine();
+    let outcome = |lines: &[&str]| engine.evaluate(loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+    let (base, same) = (outcome(&[]), outcome(&["scale-ranks 4 NVLink2"]));
+    assert_eq!(base.summary.steady_ns, same.summary.steady_ns);
+    assert_eq!(base.summary.steady_band, same.summary.steady_band);
+    assert!(same.summary.unmodelled_share.abs() < 1e-12, "{}", same.summary.unmodelled_share);
+    assert!(same.steps[0].unhandled.iter().any(|it| it.contains("one node of 8")), "{:?}", same.steps[0].unhandled);
+    // Across nodes what cannot be told is told by name.
+    let across = outcome(&["scale-ranks 4 NVLink2 2"]);
+    assert!(across.steps[0].unhandled.iter().any(|it| it.contains("SendRecv") || it.contains("AllToAll")));
 }
 
 #[test]

@@ -69,7 +69,11 @@ fn headline(side: &SideFigures) -> String {
         if side.low_ns == side.high_ns { String::new() } else { format!(", {} to {}", side.low_ns, side.high_ns) };
     let busy = side.gpu_busy.map_or(String::new(), |busy| format!(", GPU busy {:.0}", Percent(busy)));
     let memory = side.memory_bytes.map_or(String::new(), |bytes| format!(", {bytes} of memory"));
-    format!("{} {}{band}{busy}{memory}  {}", side.iteration_ns, side.source, side.name)
+    let source = match side.recorded_ns {
+        Some(recorded) => format!("as it repeats ({recorded} {})", side.source),
+        None => side.source.to_owned(),
+    };
+    format!("{} {source}{band}{busy}{memory}  {}", side.iteration_ns, side.name)
 }
 
 fn verdict(difference: &Difference, start: i64) -> String {

@@ -108,23 +108,25 @@ fn ask(app: &mut App, line: &str) -> Vec<Effect> {
 
 /// Opens the view; another trace, a bundled sample by its name, or a scenario file, comes beside what is there.
 pub fn compare(app: &mut App, path: &str) -> CommandResult {
+    // What cannot be opened changes nothing: the view that is asked for must not be left without its answer.
+    let opened = if path.is_empty() { Vec::new() } else { open_column_of(app, path)? };
     let mut effects = show(app, &Compare);
-    if path.is_empty() {
-        return Ok(effects);
-    }
+    effects.extend(opened);
+    Ok(effects)
+}
+
+/// Opens what comes beside what is there.
+fn open_column_of(app: &mut App, path: &str) -> CommandResult {
     app.workspace().ok_or(NO_TRACE)?;
     if let Some(sample) = sample::find(path) {
-        effects.extend(beside(app, Open::Sample(sample), |trace| sample.has(trace))?);
-        return Ok(effects);
+        return beside(app, Open::Sample(sample), |trace| sample.has(trace));
     }
     let path = super::files::readable(path)?;
     if path.extension().is_some_and(|ending| ending == "toml") {
         app.busy += 1;
-        effects.push(Effect::Ask(Request::Read { path, reading: Reading::Compared }));
-        return Ok(effects);
+        return Ok(vec![Effect::Ask(Request::Read { path, reading: Reading::Compared })]);
     }
-    effects.extend(beside(app, Open::Paths(vec![path.clone()]), |trace| trace == path)?);
-    Ok(effects)
+    beside(app, Open::Paths(vec![path.clone()]), |trace| trace == path)
 }
 
 /// Opens another trace beside the one shown, to compare them, unless one with a file that `is_of` it is open.

@@ -71,6 +71,18 @@ pub enum CatalogError {
         /// The circle, `A → B → A`.
         chain: String,
     },
+    /// A device inherits over more others than any family of devices has.
+    #[error("{file}:{line}: {device} is inherited over more than {most} devices")]
+    Deep {
+        /// Name of the file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// The device.
+        device: String,
+        /// How many are allowed.
+        most: usize,
+    },
 }
 
 impl CatalogError {

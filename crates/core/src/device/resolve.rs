@@ -88,8 +88,14 @@ fn parent_of<'a>(
         let chain = format!("{} → {}", chain.join(" → "), found.0);
         return Err(CatalogError::Cycle { file, line, device, chain });
     }
+    if chain.len() > MOST_INHERITED {
+        return Err(CatalogError::Deep { file, line, device, most: MOST_INHERITED });
+    }
     Ok(found)
 }
+
+/// Devices that one may inherit over.
+const MOST_INHERITED: usize = 32;
 
 /// Puts the entry's own keys over what it inherits; its name and those it is recorded under are never inherited: what is recorded as
 /// its parent is its parent.

@@ -57,16 +57,14 @@ pub(super) fn beside(job: &Job, diagnostics: &mut Diagnostics) -> TableFacts {
     }
 }
 
-/// Fills in what is told of collectives, and tells which entries describe none.
+/// Fills in what is told of collectives, and tells which entries describe none or contradict the trace.
 pub(super) fn complete(facts: &TableFacts, graph: &mut ExecutionGraph, diagnostics: &mut Diagnostics) {
-    for entry in facts.complete_collectives(graph) {
-        diagnostics.add(Severity::Warning, "table-facts", TABLE_FACTS_FILE, None, || {
-            format!("entry {entry} of collectives describes none of the iteration")
-        });
+    for odd in facts.complete_collectives(graph) {
+        diagnostics.add(Severity::Warning, "table-facts", &odd, None, || odd.clone());
     }
 }
 
-/// Tells which entries no table answers to.
+/// Tells which entries no table answers to, and which contradict the trace.
 pub(super) fn check(base: &Base, graph: &ExecutionGraph, diagnostics: &mut Diagnostics) {
     let facts = base.table_facts();
     if facts.tables.is_empty() {
@@ -76,6 +74,9 @@ pub(super) fn check(base: &Base, graph: &ExecutionGraph, diagnostics: &mut Diagn
         diagnostics.add(Severity::Warning, "table-facts", TABLE_FACTS_FILE, None, || {
             format!("entry {entry} names a table that the trace does not look up")
         });
+    }
+    for odd in &base.tables().contradictions {
+        diagnostics.add(Severity::Warning, "table-facts", odd, None, || odd.clone());
     }
 }
 

@@ -93,17 +93,22 @@ impl MemorySummary {
         let parts = simulated.graph.ranks.iter().zip(memory);
         let known = parts.filter_map(|(part, memory)| Some((part, memory.as_ref()?)));
         // Sizes that no memory holds were never allocated.
-        let peaks: Vec<_> = known
+        let (peaks, beyond): (Vec<_>, Vec<_>) = known
             .map(|(part, memory)| (part, memory, memory.peak()))
-            .filter(|(_, _, peak)| peak.bytes <= Bytes::MOST)
-            .collect();
+            .partition(|(_, _, peak)| peak.bytes <= Bytes::MOST);
         let (part, memory, peak) = peaks.iter().rev().max_by_key(|(_, _, peak)| peak.bytes)?;
         let sizes = devices.iter().map(|device| device.memory).filter(|memory| memory.0 > 0);
-        let mut unknown: Vec<String> = memory.missing.iter().chain(&memory.unknown).cloned().collect();
-        let silent = simulated.graph.ranks.len() - peaks.len();
-        if silent > 0 {
-            unknown.push(format!("{silent} ranks tell nothing of their memory"));
-        }
+        let is_beyond = |(part, _, _): &(&RankPart, _, _)| {
+            format!("rank {} would hold more than {}, beyond what is computed", part.rank.0, Bytes::MOST)
+        };
+        let silent = simulated.graph.ranks.len() - peaks.len() - beyond.len();
+        let silent = (silent > 0).then(|| match silent {
+            1 => "1 rank tells nothing of its memory".to_owned(),
+            count => format!("{count} ranks tell nothing of their memory"),
+        });
+        let others = beyond.iter().map(is_beyond).chain(silent);
+        let missing: Vec<String> = memory.missing.iter().cloned().chain(others).collect();
+        let unknown: Vec<String> = missing.iter().chain(&memory.unknown).cloned().collect();
         let [at, begins] = simulated.times(part, [peak.at, part.iteration_start]);
         let rank = |(part, memory, peak): &(&RankPart, &RankMemory, Peak)| RankMemorySummary {
             rank: part.rank.0,
@@ -120,7 +125,7 @@ impl MemorySummary {
             device_bytes: sizes.min(),
             besides: BesideTensors::of(peak.bytes, memory.reserve, devices),
             unknown,
-            missing: memory.missing.clone(),
+            missing,
             ranks: peaks.iter().map(rank).collect(),
         })
     }

@@ -43,7 +43,10 @@ pub fn chosen(work: &Workspace) -> Vec<(String, Role)> {
     let Some(side) = board.columns.get(at) else { return pieces };
     pieces.push((format!("{}: ", side.figures.name), Role::Title));
     match (side.figures.source, side.figures.steps.as_slice()) {
-        (source @ ("measured" | "predicted"), _) => pieces.push((format!("as {source}"), Role::Text)),
+        (source @ ("measured" | "predicted"), _) => {
+            let of_one = side.figures.recorded_ns.map(|one| format!(" ({one}), here as it repeats"));
+            pieces.push((format!("as {source}{}", of_one.unwrap_or_default()), Role::Text));
+        }
         (_, []) => pieces.push(("no steps".to_owned(), Role::Text)),
         (_, [first, rest @ ..]) => {
             pieces.push((first.clone(), Role::Text));

@@ -18,6 +18,8 @@
 //!                # 4, 8, … times; or `indices = "t0.txt"`, a file beside this one with the rows that one batch looks up
 //! ```
 
+use std::fmt::Display;
+
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 use thiserror::Error;
@@ -195,18 +197,20 @@ impl TableFacts {
     /// Fills in what is told of the collectives of `graph`; the later entry of two that describe one is taken.
     ///
     /// # Returns
-    /// Entries that describe none, from 1.
+    /// What is odd about entries, in words: those that describe none, and those that tell other than the trace.
     ///
     /// # Complexity
     /// O(tasks + collectives · entries).
-    pub fn complete_collectives(&self, graph: &mut ExecutionGraph) -> Vec<usize> {
+    pub fn complete_collectives(&self, graph: &mut ExecutionGraph) -> Vec<String> {
         if self.collectives.is_empty() {
             return Vec::new();
         }
         let within = graph.iteration_tasks();
-        let mut unmatched = Vec::new();
+        let recorded: Vec<(u32, Bytes)> = graph.collectives.iter().map(|one| (one.group_size, one.bytes)).collect();
+        let mut odd = Vec::new();
         for (entry, fact) in self.collectives.iter().enumerate() {
             let (mut place, mut is_matched) = (0, false);
+            let (mut groups, mut messages) = (Told::default(), Told::default());
             for at in 0..graph.collectives.len() {
                 let one = &graph.collectives[at];
                 let is = |wanted: &Option<String>, name| wanted.as_ref().is_none_or(|it| *it == graph.names.get(name));
@@ -221,16 +225,23 @@ impl TableFacts {
                 is_matched = true;
                 let members = one.members.clone();
                 let one = &mut graph.collectives[at];
-                one.group_size = fact.ranks.unwrap_or(one.group_size);
+                if let Some(ranks) = fact.ranks {
+                    groups.add(Some(recorded[at].0).filter(|&ranks| ranks > 0), ranks);
+                    one.group_size = ranks;
+                }
                 let Some(bytes) = fact.message() else { continue };
+                messages.add(Some(recorded[at].1).filter(|bytes| bytes.0 > 0), bytes);
                 one.bytes = bytes;
                 for member in members {
                     graph.tasks[member].bytes = bytes;
                 }
             }
-            unmatched.extend((!is_matched).then_some(entry + 1));
+            let entry = format!("entry {} of collectives", entry + 1);
+            odd.extend((!is_matched).then(|| format!("{entry} describes none of the iteration")));
+            odd.extend(groups.contradiction(&entry, "ranks of a group"));
+            odd.extend(messages.contradiction(&entry, "message"));
         }
-        unmatched
+        odd
     }
 
     /// The table an entry speaks of: by number, else the next of its rank. The tables are in order.
@@ -246,6 +257,22 @@ impl TableFacts {
             found
         };
         self.tables.iter().map(target).collect()
+    }
+
+    /// Figures of `tables` that are told other than the trace has them, in words.
+    pub(super) fn contradictions(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<String> {
+        let mut odd = Vec::new();
+        for (entry, (fact, target)) in self.tables.iter().zip(self.targets(tables, ranks)).enumerate() {
+            // A mean over tables says nothing of one of them.
+            let Some(table) = target.map(|index| &tables[index]).filter(|table| !table.is_mean) else { continue };
+            let entry = format!("entry {} of tables", entry + 1);
+            for (what, recorded, told) in [("rows", table.rows, fact.rows), ("dim", table.dim, fact.dim)] {
+                let mut sizes = Told::default();
+                sizes.add(recorded, told.or(recorded).unwrap_or_default());
+                odd.extend(sizes.contradiction(&entry, what));
+            }
+        }
+        odd
     }
 
     /// Whether it is told of any table which rows a batch looks up.
@@ -277,6 +304,35 @@ impl TableFacts {
         if !self.tables.is_empty() {
             (0..ranks.len()).for_each(|rank| share_times(tables, rank));
         }
+    }
+}
+
+/// How often a figure is told other than the trace has it, and the first of both.
+#[derive(Clone, Copy, Debug)]
+struct Told<T> {
+    count: usize,
+    first: Option<(T, T)>,
+}
+
+impl<T> Default for Told<T> {
+    fn default() -> Self {
+        Self { count: 0, first: None }
+    }
+}
+
+impl<T: Copy + PartialEq + Display> Told<T> {
+    fn add(&mut self, recorded: Option<T>, told: T) {
+        if let Some(recorded) = recorded.filter(|&recorded| recorded != told) {
+            self.count += 1;
+            self.first.get_or_insert((recorded, told));
+        }
+    }
+
+    /// What it comes to, in words.
+    fn contradiction(&self, entry: &str, what: &str) -> Option<String> {
+        let (recorded, told) = self.first?;
+        let often = if self.count > 1 { format!(" ({} times)", self.count) } else { String::new() };
+        Some(format!("{entry}: {what} {recorded} by the trace, {told} taken as told{often}"))
     }
 }
 

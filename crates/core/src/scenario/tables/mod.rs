@@ -120,6 +120,8 @@ pub struct Tables {
     pub tables: Vec<Table>,
     /// By position of the rank.
     pub ranks: Vec<RankLookups>,
+    /// Sizes that a facts file tells other than the trace, in words.
+    pub contradictions: Vec<String>,
 }
 
 impl Tables {
@@ -130,7 +132,7 @@ impl Tables {
     pub fn find(base: &Base) -> Self {
         let graph = base.graph();
         let lookups = lookups(base);
-        let mut found = Self { tables: Vec::new(), ranks: vec![RankLookups::default(); graph.ranks.len()] };
+        let mut found = Self { ranks: vec![RankLookups::default(); graph.ranks.len()], ..Self::default() };
         for lookup in &lookups {
             if !lookup.replicated {
                 let rank = &mut found.ranks[lookup.rank];
@@ -144,6 +146,7 @@ impl Tables {
         let listed = of_iteration.filter(|lookup| !lookup.replicated || lookup.rank == 0);
         found.tables = listed.flat_map(|lookup| tables_of(base, lookup)).collect();
         found.tables.sort_by_key(|table| (table.replicated, table.rank));
+        found.contradictions = base.table_facts().contradictions(&found.tables, &graph.ranks);
         base.table_facts().complete(&mut found.tables, &graph.ranks);
         found
     }

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::topology::{self, Algorithm, COMMON_NODE};
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::device::LinkProfile;
-use crate::graph::{LaneId, Phase, TaskKind};
+use crate::graph::{CollectiveId, Phase, TaskKind};
+use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Layout, Node, SharedStates};
 use crate::scenario::effect::Effect;
@@ -280,7 +283,7 @@ impl Transform for BucketSize {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let limit = (self.mib * 1_048_576.0) as u64;
         let mut buckets: Vec<Vec<Node>> = Vec::new();
-        for reduces in all_reduces(draft).values() {
+        for reduces in &all_reduces(draft) {
             let mut filled = u64::MAX;
             for &(node, bytes) in reduces {
                 if filled.saturating_add(bytes) > limit {
@@ -321,22 +324,46 @@ fn is_reduced_gradient(draft: &Draft<'_>, node: Node) -> bool {
     draft.work_of(node).is_some_and(reduces) && draft.reduces_gradients(node)
 }
 
-/// All-reduces of gradients of known size by lane and step, in order.
-fn all_reduces(draft: &Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<(Node, u64)>> {
-    let within = draft.base().iteration_tasks();
+/// All-reduces of gradients of known size by rank, group and step, in an order that all ranks of a group share: that of the first one
+/// loaded, whatever threads its reductions run on.
+fn all_reduces(draft: &Draft<'_>) -> Vec<Vec<(Node, u64)>> {
+    let (graph, within) = (draft.graph(), draft.base().iteration_tasks());
     let bytes = |node: Node| match draft.work_of(node) {
         Some(work) if is_reduced_gradient(draft, node) => work.read.0,
         _ => 0,
     };
-    let reduces = |node: Node| matches!(draft.kind_of(node), TaskKind::Collective(_)) && bytes(node) > 0;
+    let of = |node: Node| match draft.kind_of(node) {
+        TaskKind::Collective(id) => graph.collectives.get(id.0 as usize).map(|one| (id, one.group, one.group_size)),
+        _ => None,
+    };
     let mut found: BTreeMap<_, Vec<(Node, u64)>> = BTreeMap::new();
-    for (lane, nodes) in draft.in_order(reduces) {
+    for (lane, nodes) in draft.in_order(|node| of(node).is_some() && bytes(node) > 0) {
         for node in nodes {
-            let key = (lane, within[draft.beside(node).index()]);
+            let Some((_, group, size)) = of(node) else { continue };
+            let key = ((group, size, within[draft.beside(node).index()]), draft.rank_of(lane));
             found.entry(key).or_default().push((node, bytes(node)));
         }
     }
-    found
+    let mut first: Option<((NameId, u32, bool), Vec<CollectiveId>)> = None;
+    for (&(key, _), reduces) in &mut found {
+        let id = |&(node, _): &(Node, u64)| of(node).map(|(id, _, _)| id).unwrap_or_default();
+        match &first {
+            Some((of, order)) if *of == key => {
+                let place: FxHashMap<CollectiveId, usize> =
+                    order.iter().enumerate().map(|(place, &id)| (id, place)).collect();
+                reduces.sort_by_key(|reduce| place.get(&id(reduce)).copied().unwrap_or(usize::MAX));
+            }
+            _ => {
+                // Lanes are in their own order already; those of one rank are joined by when their tasks ran.
+                let is_one_lane = reduces.windows(2).all(|two| draft.lane_of(two[0].0) == draft.lane_of(two[1].0));
+                if !is_one_lane {
+                    reduces.sort_by_key(|&(node, _)| graph.tasks[draft.beside(node)].measured_start);
+                }
+                first = Some((key, reduces.iter().map(id).collect()));
+            }
+        }
+    }
+    found.into_values().collect()
 }
 
 #[cfg(test)]

@@ -454,9 +454,9 @@ fn a_script_that_compares_a_trace_with_itself_fails_there() {
 fn a_device_inherited_over_a_thousand_others_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let parent = |at: usize| if at == 0 { "H100-SXM".to_owned() } else { format!("X{}", at - 1) };
-    let text: String = (0..1000).map(|at| format!("[X{at}]\ninherits = \"{}\"\n", parent(at))).collect();
+    let entries: Vec<String> = (0..1000).map(|at| format!("[X{at}]\ninherits = \"{}\"\n", parent(at))).collect();
     let file = folder.path().join("many.toml");
-    fs::write(&file, text).unwrap();
+    fs::write(&file, entries.concat()).unwrap();
     let message = failure(1, &["devices", "check", &file.display().to_string()]);
     assert!(message.contains("inherited over more than 32"), "{message}");
 }

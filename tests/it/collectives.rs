@@ -183,6 +183,26 @@ fn a_link_between_nodes_changes_nothing_of_ranks_inside_one() {
     assert!(across.steps[0].unhandled.iter().any(|it| it.contains("SendRecv") || it.contains("AllToAll")));
 }
 
+/// Whatever was edited before: an edit to what is there leaves times, bands and shares as they are.
+#[test]
+fn what_is_there_already_changes_nothing_behind_other_edits() {
+    let cases: [(&str, &[&str], &str); 3] = [
+        ("dlrm-v100x8/dlrm_kineto.tar.gz", &["compress-comm 4"], "swap-gpu V100-32"),
+        ("recsys-a100x8-rank3", &["resize-batch 2048"], "swap-gpu A100-40"),
+        ("vgg13-h100-train", &["mixed-precision bf16"], "swap-gpu H100-SXM"),
+    ];
+    for (trace, first, then) in cases {
+        let Some(path) = shared(trace) else { continue };
+        let loaded = jobs::loaded(&[path]);
+        let outcome = |lines: Vec<&str>| engine().evaluate(loaded, &Scenario::parse(lines).unwrap(), 0).summary.clone();
+        let (before, after) =
+            (outcome(first.to_vec()), outcome(first.iter().copied().chain(then.split("; ")).collect()));
+        assert_eq!(before.steady_ns, after.steady_ns, "{trace}: {then}");
+        assert_eq!(before.steady_band, after.steady_band, "{trace}: {then}");
+        assert!((before.unmodelled_share - after.unmodelled_share).abs() < 1e-12, "{trace}: {then}");
+    }
+}
+
 #[test]
 fn throughput_of_more_ranks_is_that_of_all_of_them() {
     let (_folder, loaded) = made(JobSpec { ranks: 4, tables_per_rank: 4, seed: 4, ..JobSpec::default() });

@@ -7,7 +7,7 @@ use retime_core::cost::operators::{
     AttentionSize, ConvPass, ConvSize, GemmSize, attention_work, conv_work, gemm_work, movement_work,
 };
 use retime_core::cost::work::Shape;
-use retime_core::cost::{CostModels, Estimate, Family, Work};
+use retime_core::cost::{CostModels, Domain, Estimate, Family, Work};
 use retime_core::device::{Catalog, DeviceKind, DeviceProfile};
 use retime_core::graph::DType;
 use retime_core::units::Flop;
@@ -181,4 +181,24 @@ fn products_beyond_all_tables_take_longer_the_larger_they_are() {
         }
     }
     assert!(falls.is_empty() && walks > 500, "{} of {walks}\n{}", falls.len(), falls.join("\n"));
+}
+
+/// Beside tables, which hold what the cache keeps from one run to the next.
+#[test]
+fn few_rows_of_fp32_reach_no_more_of_the_memory_than_was_measured_anywhere() {
+    let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
+    let unmeasured = |device: &DeviceProfile| {
+        models.fits().find(Domain::Linear, &device.id).is_none() && !device.is_amd && device.l2.0 < 90 << 20
+    };
+    let mut checked = 0;
+    for device in gpus(&catalog).into_iter().filter(|device| unmeasured(device)) {
+        for (m, n, k) in [(1, 16_384, 16_384), (2, 8192, 8192), (8, 16_384, 4096), (32, 4096, 16_384)] {
+            let work = gemm_work(GemmSize { batch: 1, m, n, k }, DType::Fp32, false, 0);
+            let seconds = times(&models, std::slice::from_ref(&work), &device)[0].duration.secs();
+            let share = work.bytes().0 as f64 / seconds / device.dram_bandwidth.0;
+            assert!(share <= 0.921, "{m} × {n} × {k} on {}: {share:.3} of its bandwidth", device.id);
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked}");
 }

@@ -66,6 +66,7 @@ impl<'a> Topology<'a> {
     }
 
     /// What of the interconnects the ranks of `work` use: of a group inside one node, none between nodes.
+    #[must_use]
     pub fn used_by(self, work: &Work) -> Self {
         match work.shape {
             Shape::Collective { ranks, .. } if self.nodes(ranks) == 1 => Self::flat(self.inside),

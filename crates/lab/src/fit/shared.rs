@@ -40,10 +40,12 @@ enum Way {
 
 impl Way {
     fn parameters<'f>(self, domain: Domain, samples: &[Sample<'_>], of: &impl Fn(&Sample<'_>) -> &'f Fit) -> Vec<f64> {
-        match self {
+        let mut found = match self {
             Self::Joint => retime_fit::shared_parameters(domain, samples),
             Self::Mean => retime_fit::mean_parameters(&samples.iter().map(of).collect::<Vec<_>>()),
-        }
+        };
+        structured::cap_bandwidth(domain, &mut found);
+        found.into_iter().map(|value| significant(value, 6)).collect()
     }
 }
 

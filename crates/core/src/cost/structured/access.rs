@@ -36,12 +36,15 @@ pub(crate) fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
         Shape::Strided { elements } if work.family == Family::Pooling => (elements as f64, POOLED),
         Shape::Strided { elements } => (elements as f64, PLACED),
         Shape::Gemm { batch, m, n, k } if work.precision.is_tensor() => {
-            let sizes =
-                [(m, k), (k, n), (m, n)].map(|(rows, columns)| rows.saturating_mul(columns).saturating_mul(batch));
-            let largest = sizes.into_iter().max().unwrap_or(0);
-            // A vector's own elements lie side by side whatever its length.
-            let lengths = if n > 1 { n | k } else { k };
-            (largest as f64 / vector(lengths, element_bytes(work)) as f64, PLACED)
+            let element = element_bytes(work);
+            // Each matrix by how far its own rows are apart, which the second factor's layout leaves open; a vector's elements lie side
+            // by side whatever its length.
+            let lengths = if n > 1 { [k, n | k, n] } else { [k, k, 0] };
+            let accesses = |((rows, columns), lengths): ((u64, u64), u64)| {
+                rows.saturating_mul(columns).saturating_mul(batch) as f64 / vector(lengths, element) as f64
+            };
+            let most = [(m, k), (k, n), (m, n)].into_iter().zip(lengths).map(accesses).fold(0.0, f64::max);
+            (most, PLACED)
         }
         Shape::Rows { rows, width } if work.family == Family::Softmax && width > WARP_SOFTMAX && width % 4 != 0 => {
             (rows as f64 * width as f64, UNEVEN_SOFTMAX)
@@ -93,7 +96,7 @@ fn vector(lengths: u64, element: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::operators::{ConvPass, ConvSize, conv_work, movement_work};
+    use crate::cost::operators::{ConvPass, ConvSize, GemmSize, conv_work, gemm_work, movement_work};
     use crate::device::Catalog;
     use crate::graph::DType;
 
@@ -133,6 +136,18 @@ mod tests {
         assert!((400.0..863.0).contains(&found), "{found}");
         assert!(us(513, DType::Bf16, "H100-SXM") <= 0.0, "of more channels few are padded");
         assert!(us(8, DType::Bf16, "H100-SXM") <= 0.0 && us(3, DType::Fp32, "H100-SXM") <= 0.0);
+    }
+
+    #[test]
+    fn odd_sums_leave_the_result_aligned() {
+        let catalog = Catalog::builtin().unwrap();
+        let h100 = catalog.find("H100-SXM").unwrap();
+        let us = |n, k| access_us(&gemm_work(GemmSize { batch: 1, m: 4096, n, k }, DType::Bf16, false, 0), h100);
+        assert!(us(4096, 65) < us(4096, 64) * 1.01, "both factors are small");
+        assert!(
+            us(4095, 64) > 7.0 * (us(4096, 64) - h100.kernel_start.secs() * 1e6),
+            "the result is stored one by one"
+        );
     }
 
     #[test]

@@ -48,6 +48,17 @@ pub fn without_power_limit(domain: Domain, mut parameters: Vec<f64>) -> Vec<f64>
     parameters
 }
 
+/// Largest share of its theoretical bandwidth that any device was measured to reach with products: matrices of a few rows on A100.
+const MOST_BANDWIDTH: f64 = 0.92;
+
+/// Caps the share of memory bandwidth that products reach; that of the cache stays.
+pub fn cap_bandwidth(domain: Domain, parameters: &mut [f64]) {
+    if domain.is_product() && parameters[BANDWIDTH] > MOST_BANDWIDTH {
+        parameters[gemm::L2] *= parameters[BANDWIDTH] / MOST_BANDWIDTH;
+        parameters[BANDWIDTH] = MOST_BANDWIDTH;
+    }
+}
+
 /// Position of the limit that a board's power sets, in the parameters of `domain`; a device's own fit has no use for it.
 pub fn power_limit(domain: Domain) -> Option<usize> {
     (domain.is_product() || domain == Domain::Conv).then_some(gemm::POWER)

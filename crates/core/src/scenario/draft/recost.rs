@@ -152,10 +152,13 @@ impl Draft<'_> {
         }
         let now =
             if task.kind == TaskKind::Compute { traced_on } else { self.device(rank).map_or(traced_on, Arc::as_ref) };
-        let kernel = self.kernel((old, work(old)), work(new), *traced_on != *now);
-        let prediction = self.context.models.between(traced_on, now).predict(kernel);
         // A class is told by more than its work: by whether its units may be others on the device, for one.
         let is_same = old == new || work(old) == work(new);
+        if is_same && *traced_on == *now {
+            return Change::Kept;
+        }
+        let kernel = self.kernel((old, work(old)), work(new), *traced_on != *now);
+        let prediction = self.context.models.between(traced_on, now).predict(kernel);
         let roofs = match (prediction.provenance, task.kind) {
             (Provenance::Unmodelled, TaskKind::Kernel) if is_same && !self.context.is_predicted => {
                 self.by_roofs(task, old, (traced_on, now))

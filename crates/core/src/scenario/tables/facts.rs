@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use crate::cost::Reuse;
 use crate::cost::reuse::REUSE_BINS;
-use crate::graph::{ExecutionGraph, RankPart};
+use crate::graph::{Collective, ExecutionGraph, RankPart};
 use crate::units::{Bytes, DurNs, elements};
 
 use super::Table;
@@ -206,12 +206,15 @@ impl TableFacts {
             return Vec::new();
         }
         let within = graph.iteration_tasks();
-        let recorded: Vec<(u32, Bytes)> = graph.collectives.iter().map(|one| (one.group_size, one.bytes)).collect();
+        let known = |one: &Collective| {
+            (Some(one.group_size).filter(|&ranks| ranks > 0), Some(one.bytes).filter(|bytes| bytes.0 > 0))
+        };
+        let recorded: Vec<(Option<u32>, Option<Bytes>)> = graph.collectives.iter().map(known).collect();
         let mut odd = Vec::new();
         for (entry, fact) in self.collectives.iter().enumerate() {
             let (mut place, mut is_matched) = (0, false);
             let (mut groups, mut messages) = (Told::default(), Told::default());
-            for at in 0..graph.collectives.len() {
+            for (at, &(recorded_ranks, recorded_bytes)) in recorded.iter().enumerate() {
                 let one = &graph.collectives[at];
                 let is = |wanted: &Option<String>, name| wanted.as_ref().is_none_or(|it| *it == graph.names.get(name));
                 if !is(&fact.kind, one.kind) || !is(&fact.group, one.group) {
@@ -226,11 +229,11 @@ impl TableFacts {
                 let members = one.members.clone();
                 let one = &mut graph.collectives[at];
                 if let Some(ranks) = fact.ranks {
-                    groups.add(Some(recorded[at].0).filter(|&ranks| ranks > 0), ranks);
+                    groups.add(recorded_ranks, ranks);
                     one.group_size = ranks;
                 }
                 let Some(bytes) = fact.message() else { continue };
-                messages.add(Some(recorded[at].1).filter(|bytes| bytes.0 > 0), bytes);
+                messages.add(recorded_bytes, bytes);
                 one.bytes = bytes;
                 for member in members {
                     graph.tasks[member].bytes = bytes;

@@ -76,7 +76,10 @@ impl SwapGpu {
         if works.is_empty() && draft.added().is_empty() {
             return StepReport::impossible("no device work to move: use place-on");
         }
-        let is_there = draft.devices().iter().all(|now| now == device) && (self.host - 1.0).abs() < f64::EPSILON;
+        let is_there = !draft.devices().is_empty() && draft.devices().iter().all(|now| now == device);
+        if is_there && (self.host - 1.0).abs() < f64::EPSILON {
+            return StepReport::already(format!("the work is on {}", device.name));
+        }
         draft.set_device(device);
         draft.choose_units();
         let (collectives, kernels): (Vec<_>, Vec<_>) =
@@ -98,7 +101,6 @@ impl SwapGpu {
             report.say(Effect::assumption(units));
         }
         report.effects.extend(without_units(draft, &kernels, device).into_iter().map(Effect::assumption));
-        report.is_met = is_there;
         report
     }
 

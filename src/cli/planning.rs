@@ -44,7 +44,7 @@ pub enum CompareOrder {
     Time,
     /// Time on host threads.
     Host,
-    /// Time on the critical path, whose differences add up to that of the iterations.
+    /// Time on the critical path of the recorded window: differences add up to that of its length.
     Path,
     /// Calls.
     Count,

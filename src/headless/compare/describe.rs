@@ -145,7 +145,7 @@ fn kinds(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\ntime by kind, and what it adds to the critical path:")?;
+    writeln!(out, "\ntime by kind, and what it adds to the critical path of the window:")?;
     let mut table = output::Table::new(&["on", "kind", "A", "B", "B − A", "path A", "path B", "path B − A"]);
     for row in rows {
         let place = match row.place {

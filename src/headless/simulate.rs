@@ -162,7 +162,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     }
     // Where the step as it repeats is another one than the recorded window, this is of the window.
     let of = summary.both_named().map_or(String::new(), |_| format!(" of the recorded {}", summary.simulated_ns));
-    writeln!(out, "  GPU busy    {:.0}, kernels alone {}{of}", Percent(summary.gpu_busy), summary.kernel_only_ns)?;
+    let whose = if summary.ranks.len() > 1 { " on the busiest stream of any rank" } else { "" };
+    let (busy, alone) = (Percent(summary.gpu_busy), summary.kernel_only_ns);
+    writeln!(out, "  GPU busy    {busy:.0}, kernels alone {alone}{whose}{of}")?;
     if let Some(bytes) = summary.memory_bytes {
         writeln!(out, "  memory      {bytes}{}", summary.verdict())?;
         if let Some(memory) = &summary.memory {

@@ -204,11 +204,12 @@ impl SyntheticJob {
     /// # Errors
     /// A file exists, or it or the folder cannot be written.
     pub fn write(&self, folder: &Path, machine: Machine<'_>) -> Result<(), SessionError> {
+        let operators = self.operators(machine);
+        let timelines = timeline::schedule(&operators, self.spec.steps);
+        // Not before there is something to write: whoever interrupts the work finds no empty folder.
         let is_new = !folder.exists();
         std::fs::create_dir_all(folder)
             .map_err(|error| SessionError::Write { path: folder.display().to_string(), reason: error.to_string() })?;
-        let operators = self.operators(machine);
-        let timelines = timeline::schedule(&operators, self.spec.steps);
         let about = format!("made-up DLRM, seed {}, on {}", self.spec.seed, machine.device.id);
         let trace = |(rank, spans): (usize, &Vec<timeline::Placed<'_>>)| {
             (folder.join(format!("rank{rank}.pt.trace.json")), kineto::trace(self, rank, spans, machine, &about))

@@ -260,7 +260,7 @@ fn domain_row(
         inside,
         network: fit.network_error,
         target: aim,
-        met: aim.map(|_| !missed),
+        met: aim.filter(|_| counted.kernels.n > 0).map(|_| !missed),
         reason: missed.then(|| reasons::reason(fit, device, &large, &counted.kernels)),
     }
 }
@@ -280,7 +280,7 @@ fn unfitted_row(models: &CostModels, domain: Domain, device: &DeviceProfile, row
     let missed = target.is_some_and(|aim| errors.mape > aim);
     ValidationRow {
         target,
-        met: target.map(|_| !missed),
+        met: target.filter(|_| errors.n > 0).map(|_| !missed),
         reason: missed.then(|| by_length(&pairs)).flatten(),
         family: domain.name().to_owned(),
         device: device.id.clone(),
@@ -369,6 +369,17 @@ mod tests {
         );
         assert_eq!((table[0].family.as_str(), table[0].device.as_str()), ("gemm16", "H100-SXM"));
         assert_eq!((table[1].family.as_str(), table[1].device.as_str()), ("gemm16", "left out in turn"));
+    }
+
+    #[test]
+    fn an_aim_is_not_met_by_nothing() {
+        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let mut measured = Measured::default();
+        // Shorter than what counts.
+        measured.add("system,gemm_dtype,m,n,k,latency_ms\nh100_sxm,bfloat16,16,16,16,0.001\n").unwrap();
+        let table = validate_models(&models, &catalog, measured);
+        let row = table.iter().find(|row| row.device == "H100-SXM" && row.family == "gemm16").unwrap();
+        assert_eq!((row.kernels.n, row.met), (0, None));
     }
 
     #[test]

@@ -113,12 +113,14 @@ fn row(detail: ValidationRow) -> Row {
         Some(false) => "fail",
         None => "reported",
     };
+    // Of nothing there is no error.
+    let error = if detail.kernels.n > 0 { detail.kernels.mape } else { f64::NAN };
     Row {
         check: format!("{} on {}", detail.family, detail.device),
         expected: detail.target,
-        got: detail.kernels.mape,
+        got: error,
         published_gmae: published_gmae(&detail),
-        error: detail.kernels.mape,
+        error,
         status,
         source: if detail.held_out { "rows no fit has seen" } else { "device without a fit" }.to_owned(),
         detail,
@@ -138,15 +140,19 @@ fn describe(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         output::text(&traced::copies(&answer.traced.copies), out)?;
         output::text(&traced::errors(&answer.traced.kernels.errors), out)?;
         let held = &answer.traced.kernels.coverage;
-        writeln!(
-            out,
-            "{:.0} % of {} kernels (mean over {} traces {:.0} %) lie inside bands as wide as the errors of the other traces, which claim {:.0} %",
-            100.0 * held.inside,
-            held.n,
-            held.traces,
-            100.0 * held.by_trace,
-            100.0 * held.claimed
-        )?;
+        if held.n == 0 {
+            writeln!(out, "no kernel tells how often bands as wide as the errors of the other traces hold")?;
+        } else {
+            writeln!(
+                out,
+                "{:.0} % of {} kernels (mean over {} traces {:.0} %) lie inside bands as wide as the errors of the other traces, which claim {:.0} %",
+                100.0 * held.inside,
+                held.n,
+                held.traces,
+                100.0 * held.by_trace,
+                100.0 * held.claimed
+            )?;
+        }
         let count = answer.traced.traces.len();
         writeln!(
             out,
@@ -209,21 +215,22 @@ fn table(rows: &[Row]) -> output::Table {
     ]);
     let known = |value: f64, text: String| if value.is_nan() { "–".to_owned() } else { text };
     let percent = |value: f64| known(value, format!("{:.1}", 100.0 * value));
-    let baseline = |errors: &ErrorSummary| if errors.n == 0 { "–".to_owned() } else { percent(errors.mape) };
+    let some = |errors: &ErrorSummary, text: String| if errors.n == 0 { "–".to_owned() } else { text };
+    let baseline = |errors: &ErrorSummary| some(errors, percent(errors.mape));
     for Row { detail, status, published_gmae, .. } in rows {
         table.row([
             detail.family.clone(),
             detail.device.clone(),
             detail.model.to_owned(),
             detail.all.n.to_string(),
-            percent(detail.all.mape),
-            percent(detail.all.gmae),
+            some(&detail.all, percent(detail.all.mape)),
+            some(&detail.all, percent(detail.all.gmae)),
             detail.kernels.n.to_string(),
-            percent(detail.kernels.mape),
-            percent(detail.kernels.gmae),
-            known(detail.kernels.bias, format!("{:+.1}", 100.0 * detail.kernels.bias)),
-            percent(detail.kernels.p50),
-            percent(detail.kernels.p90),
+            some(&detail.kernels, percent(detail.kernels.mape)),
+            some(&detail.kernels, percent(detail.kernels.gmae)),
+            some(&detail.kernels, known(detail.kernels.bias, format!("{:+.1}", 100.0 * detail.kernels.bias))),
+            some(&detail.kernels, percent(detail.kernels.p50)),
+            some(&detail.kernels, percent(detail.kernels.p90)),
             baseline(&detail.structured),
             detail.network.map_or("–".to_owned(), percent),
             baseline(&detail.curve),

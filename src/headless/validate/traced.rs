@@ -82,6 +82,7 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
         "misses most",
     ]);
     for row in rows {
+        let of = |errors: &ErrorSummary, value: f64| if errors.n > 0 { percent(value) } else { String::new() };
         let worst = row.worst.first().filter(|worst| worst.measured_us > 0.0);
         table.row([
             row.family.clone(),
@@ -89,19 +90,19 @@ pub(super) fn table(rows: &[TracedRow]) -> output::Table {
             row.kernels.to_string(),
             format!("{:.0}", row.measured_us),
             percent(row.unmodelled_share),
-            format!("{:.2}", row.predicted_over_measured),
+            if row.unmodelled_share < 1.0 { format!("{:.2}", row.predicted_over_measured) } else { String::new() },
             row.short.to_string(),
             if row.short > 0 { format!("{:.2}", row.short_predicted_over_measured) } else { String::new() },
             row.errors.n.to_string(),
-            percent(row.errors.mape),
-            percent(row.errors.gmae),
-            format!("{:+.1}", 100.0 * row.errors.bias),
+            of(&row.errors, row.errors.mape),
+            of(&row.errors, row.errors.gmae),
+            if row.errors.n > 0 { format!("{:+.1}", 100.0 * row.errors.bias) } else { String::new() },
             row.alone.n.to_string(),
-            percent(row.alone.mape),
+            of(&row.alone, row.alone.mape),
             if row.beside.n > 0 { row.beside.n.to_string() } else { String::new() },
             if row.beside.n > 0 { percent(row.beside.mape) } else { String::new() },
             row.inside.map_or(String::new(), percent),
-            percent(row.roofline.mape),
+            of(&row.roofline, row.roofline.mape),
             worst.map_or(String::new(), |worst| name_for_people(&worst.name).into_owned()),
         ]);
     }

@@ -18,6 +18,11 @@ use super::{input, output};
 #[derive(Debug, Serialize)]
 struct Envelope {
     traces: Vec<String>,
+    /// The rank that the layers are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank: Option<u32>,
+    /// How many ranks the first run has.
+    ranks: u32,
     #[serde(flatten)]
     answer: LayerStudy,
     diagnostics: Vec<Diagnostic>,
@@ -40,14 +45,21 @@ pub fn run(args: &LayersArgs, iteration: Iteration) -> Result<()> {
             diagnostics.extend(input::diagnostics(&run.loaded));
         }
     }
-    let envelope = Envelope { traces, answer, diagnostics };
+    let graph = runs.first().map(|run| &run.loaded.graph);
+    let rank = graph.and_then(|graph| graph.ranks.first()).map(|part| part.rank.0);
+    let envelope = Envelope { traces, rank, ranks: graph.map_or(0, |graph| graph.rank_count()), answer, diagnostics };
     let answer = &envelope.answer;
     output::write(
         &args.common.input.output,
         &envelope,
-        |out| match &args.analysis[..] {
-            [] => overview::overview(answer, args.top, out),
-            chosen => overview::analyses(answer, chosen, args.top, out),
+        |out| {
+            if let (Some(rank), true) = (envelope.rank, envelope.ranks > 1) {
+                writeln!(out, "layers of rank {rank}, one of {} ranks", envelope.ranks)?;
+            }
+            match &args.analysis[..] {
+                [] => overview::overview(answer, args.top, out),
+                chosen => overview::analyses(answer, chosen, args.top, out),
+            }
         },
         || answer.analysis(args.analysis.first().copied().unwrap_or(LAYERS)).into(),
     )?;

@@ -441,6 +441,15 @@ fn overheads_are_saved_and_merged() {
 }
 
 #[test]
+fn layers_of_a_job_say_of_which_rank_they_are() {
+    let job = sample("public/dlrm-v100x8");
+    let answer = json(&["layers", &job]);
+    assert_eq!((&answer["rank"], &answer["ranks"]), (&0.into(), &8.into()));
+    let run = retime().args(["layers", &job]).output().unwrap();
+    assert!(String::from_utf8(run.stdout).unwrap().starts_with("layers of rank 0, one of 8 ranks\n"));
+}
+
+#[test]
 fn a_script_that_compares_a_trace_with_itself_fails_there() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("expect iteration > 1ns\ncompare {}\nexpect iteration > 1ns\n", sample(GPU));

@@ -7,7 +7,7 @@ use color_eyre::eyre::Result;
 use retime::session::{Engine, read_table};
 use retime_core::cost::collective::{collective_time, kind_named};
 use retime_core::cost::work::CollectiveKind;
-use retime_core::cost::{Domain, Work, summarise};
+use retime_core::cost::{Domain, Work, roofline, summarise};
 use retime_core::device::DeviceProfile;
 use retime_fit::collectives::collective_rows;
 use retime_fit::validate::{Seen, aim, by_length, smallest_us};
@@ -47,6 +47,8 @@ struct Errors {
     extrapolated: Vec<(f64, f64)>,
     /// What the fit's own table says of the same work, beside what the other says.
     taught: Vec<(f64, f64)>,
+    /// Rows that took less than the device can at its theoretical figures.
+    impossible: usize,
     model: &'static str,
     aim: Option<f64>,
 }
@@ -125,6 +127,7 @@ impl Errors {
         let Some(estimate) = engine.models.estimate_repeated(&row.work, device) else { return };
         let us = estimate.duration.0 as f64 / 1e3;
         self.count((us, f64::from(estimate.error)), estimate.model, row.us);
+        self.impossible += usize::from(roofline::least(&row.work, device).secs() * 1e6 > row.us);
         if estimate.extrapolated {
             self.extrapolated.push((us, row.us));
         }
@@ -170,7 +173,13 @@ impl Errors {
         let own = told(&self.taught, "on sizes in both, the fit's own table differs from this one by");
         let outside = (self.extrapolated.len() < self.pairs.len())
             .then(|| told(&self.extrapolated, "outside the sizes of the fit the error is"));
-        [own, outside.flatten(), by_length(&self.pairs)].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        let impossible = (self.impossible > 0)
+            .then(|| format!("{} of its rows took less than the device's theoretical figures allow", self.impossible));
+        [impossible, own, outside.flatten(), by_length(&self.pairs)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 }
 

@@ -45,7 +45,7 @@ pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {
 /// traffic that the L2 cache cannot hold at the memory's bandwidth, but of lookups, whose work does not tell what reaches memory. Zero
 /// for collectives and, but for copies and lookups, on CPUs. Other arithmetic is counted by convention and bounds nothing but on devices
 /// that are made for little of it, such as memory that computes.
-pub(super) fn least(work: &Work, device: &DeviceProfile) -> DurNs {
+pub fn least(work: &Work, device: &DeviceProfile) -> DurNs {
     match work.shape {
         Shape::Copy { route, .. } => return DurNs::from_us_f64(least_us(work, route, device)),
         Shape::Embedding { .. } => return arithmetic(work, device),

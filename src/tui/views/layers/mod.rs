@@ -293,5 +293,9 @@ fn details(work: &Workspace) -> Vec<Detail> {
     if let Some(occupancy) = group.occupancy {
         details.push(detail("occupancy", format!("{:.0} % of the threads that the device holds", occupancy * 100.0)));
     }
+    let graph = &work.loaded.graph;
+    if let (Some(part), count @ 2..) = (graph.ranks.first(), graph.rank_count()) {
+        details.push(detail("rank", format!("{}, one of {count}: the layers are of one rank", part.rank.0)));
+    }
     details
 }

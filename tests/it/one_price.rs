@@ -5,7 +5,7 @@ use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, points};
-use retime_core::cost::Family;
+use retime_core::cost::{Family, Work};
 use retime_core::device::Precision;
 use retime_core::graph::TaskKind;
 use retime_core::scenario::Resolved;
@@ -117,4 +117,32 @@ fn no_kernel_takes_less_than_roofs_allow_however_much_it_has_to_do() {
     });
     let below: Vec<(f64, f64)> = products.filter(|(least, time)| *time < 0.999 * least).collect();
     assert!(below.is_empty(), "{below:?}");
+}
+
+/// By what the trace's own kernels compute in, and with factors that meet.
+#[test]
+fn an_operator_replaced_by_itself_is_as_it_was_and_by_another_of_other_arguments_is_left() {
+    let Some(opened) = of_shared("recsys-a100x8-rank3/control.json.gz") else { return };
+    let base = device_time(&opened.resolve(&[]));
+    for name in ["aten::mm", "aten::addmm"] {
+        let same = opened.resolve(&[&format!("replace name={name} with {name}")]);
+        assert!((device_time(&same) - base).abs() < 0.5 && same.reports[0].is_met, "{name}");
+    }
+    let linear = opened.resolve(&["replace name=aten::addmm with aten::linear"]);
+    assert!((device_time(&linear) - base).abs() < 0.5, "(bias, mat1, mat2) are no (input, weight, bias)");
+    let back = opened.resolve(&["replace name=aten::mm with aten::relu", "replace name=aten::mm with aten::mm"]);
+    let whole = |resolved: &Resolved| {
+        let is_whole = |work: &Work| work.family == Family::Gemm && work.precision == Precision::Fp32;
+        resolved.graph.tasks.node_indices().filter(|&node| resolved.works.work(node).is_some_and(is_whole)).count()
+    };
+    assert!(whole(&back) <= whole(&opened.resolve(&[])), "the trace's products of 32-bit floats are rounded to TF32");
+}
+
+#[test]
+fn lookups_are_batched_once() {
+    let opened = of_sample(ON_GPU);
+    let [once, twice] = [1, 2].map(|count| opened.resolve(&vec!["fuse-embedding-bags"; count]));
+    assert!((device_time(&once) - device_time(&twice)).abs() < 0.5);
+    assert_eq!(load(&once), load(&twice));
+    assert!(twice.reports[1].effects.iter().any(|said| said.text.contains("no two lookups")));
 }

@@ -483,6 +483,12 @@ fn a_checkpoint_runs_again_before_its_gradient() {
     // Of two parts, mm and relu, the last is not run again.
     assert_near(opened.change(&["checkpoint phase=forward"]), 101.0);
     assert_near(opened.change(&["checkpoint name=aten::relu", "scale kernel=relu x2"]), 151.0);
+    // What runs again already does so once, whoever asks for it.
+    let twice = ["checkpoint name=aten::relu", "checkpoint name=aten::relu"];
+    assert_near(opened.change(&twice), 51.0);
+    assert!(opened.resolve(&twice).reports[1].effects.iter().any(|said| said.text.contains("runs again already")));
+    // But for the last part, which the first step kept.
+    assert_near(opened.change(&["checkpoint phase=forward"; 2]), 152.0);
 }
 
 /// Sixteen equal layers and their gradients: layer `n` begins at 10 n µs, its gradient at 160 + 10 (15 − n). The result of each, a

@@ -91,6 +91,25 @@ pub(super) fn work(name: &str, args: Args<'_>, tf32: bool) -> Option<Work> {
     Some(with_narrow(work, weight, args.dtype_at(first + 1), args.dtype_at(first)))
 }
 
+/// Whether the factors of operator `name` (without `aten::`) have as many columns as rows, or either is not recorded; others fit
+/// anything.
+pub(super) fn fits(name: &str, args: Args<'_>) -> bool {
+    let (first, is_linear) = match name {
+        "addmm" | "baddbmm" | "addbmm" | "addmv" | "_addmm_activation" => (1, false),
+        "mm" | "bmm" | "matmul" | "mv" | "dot" | "vdot" | "_mm" => (0, false),
+        "linear" => (0, true),
+        _ => return true,
+    };
+    let (Some(input), Some(weight)) = (args.tensor(first), args.tensor(first + 1)) else { return false };
+    let rows = if is_linear { weight.len().checked_sub(1) } else { weight.len().max(2).checked_sub(2) };
+    let is_matrix = match name {
+        "mm" | "addmm" => input.len() == 2 && weight.len() == 2,
+        "linear" => input.len() > 1,
+        _ => true,
+    };
+    is_matrix && input.last().is_some_and(|columns| rows.and_then(|at| weight.get(at)) == Some(columns))
+}
+
 /// `work` with a second factor stored in fewer bits than the first: read as it is stored, widened by the kernel that multiplies.
 fn with_narrow(work: Work, weight: &[u64], stored: DType, computed: DType) -> Work {
     if stored.bits() >= computed.bits() {

@@ -46,6 +46,11 @@ pub fn bare(operator: &str) -> &str {
     operator.rsplit("::").next().unwrap_or(operator)
 }
 
+/// Whether `operands`, recorded of another operator, can be those of `operator`: asked of products alone, whose factors have to meet.
+pub(crate) fn fits(operator: &str, operands: &Operands) -> bool {
+    gemm::fits(bare(operator), Args::with_default(operands, DType::Fp32))
+}
+
 /// The work of `operator` as one piece; `None` for operators that are not covered or whose sizes were not recorded.
 pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> Option<Work> {
     let name = bare(operator);

@@ -1,7 +1,8 @@
 //! The kernels that operators of a draft would launch on a GPU.
 
-use crate::cost::operators::bare;
-use crate::cost::{Caller, Launch, PlannedKernel, Provenance, Work, planned_kernels, work_of};
+use crate::cost::operators::{bare, fits};
+use crate::cost::{Caller, Family, Launch, PlannedKernel, Provenance, Work, planned_kernels, work_of};
+use crate::device::Precision;
 use crate::graph::{Operand, Operands, OperatorId, TaskKind};
 use crate::units::Bytes;
 
@@ -15,7 +16,7 @@ fn kernels_of(draft: &Draft<'_>, id: OperatorId) -> Option<Vec<PlannedKernel>> {
         operator: graph.operators.get(id.0 as usize).map_or("", |operator| graph.names.get(operator.name)),
         operands: draft.operands(id),
     };
-    planned_kernels(caller(id), operator.forward.map(caller), operator.phase)
+    Some(draft.as_rounded(planned_kernels(caller(id), operator.forward.map(caller), operator.phase)?))
 }
 
 /// Operators of one tensor: of the arguments of an operator of several they take the first.
@@ -54,10 +55,38 @@ impl Draft<'_> {
     pub fn work_as(&self, name: &str, id: OperatorId) -> Option<Work> {
         let takes_one = OF_ONE.contains(&bare(name).trim_end_matches('_'));
         let first = self.operands(id).filter(|_| takes_one).and_then(first_tensor);
-        let caller = Caller { operator: name, operands: first.as_ref().or(self.operands(id)) };
+        let operands = first.as_ref().or(self.operands(id));
+        if operands.is_some_and(|operands| !fits(name, operands)) {
+            return None;
+        }
+        let caller = Caller { operator: name, operands };
         let phase = self.graph().operators[id.0 as usize].phase;
         let launch = Launch { kind: TaskKind::Compute, name, bytes: Bytes(0), ranks: 0, phase };
-        work_of(&launch, &[caller], None)
+        work_of(&launch, &[caller], None).map(|work| Work { precision: self.rounded(&work), ..work })
+    }
+
+    /// The precision that `work` is computed in. Operators do not tell whether products of 32-bit floats are rounded to TF32, kernels of
+    /// the same family do: those of the trace, most of them.
+    fn rounded(&self, work: &Work) -> Precision {
+        if work.precision != Precision::Fp32 || !matches!(work.family, Family::Gemm | Family::Conv) {
+            return work.precision;
+        }
+        let traced = self.base.works().classes.iter().filter_map(|class| class.work.as_deref());
+        let (mut rounded, mut whole) = (0, 0);
+        for other in traced.filter(|other| other.family == work.family) {
+            rounded += usize::from(other.precision == Precision::Tf32);
+            whole += usize::from(other.precision == Precision::Fp32);
+        }
+        if rounded > whole { Precision::Tf32 } else { Precision::Fp32 }
+    }
+
+    /// Kernels that were planned without a trace, in the precision that those of the trace compute in.
+    pub(crate) fn as_rounded(&self, planned: Vec<PlannedKernel>) -> Vec<PlannedKernel> {
+        let rounded = |PlannedKernel { name, work }| {
+            let precision = self.rounded(&work);
+            PlannedKernel { name, work: Work { precision, ..work } }
+        };
+        planned.into_iter().map(rounded).collect()
     }
 }
 
@@ -92,7 +121,7 @@ fn followed(draft: &Draft<'_>, at: usize, source: &Source) -> Option<Work> {
         Source::Like(ref operator, id, number) => {
             let caller = Caller { operator, operands: draft.operands(id) };
             let phase = draft.graph().operators.get(id.0 as usize)?.phase;
-            Some(planned_kernels(caller, None, phase)?.into_iter().nth(number as usize)?.work)
+            Some(draft.as_rounded(planned_kernels(caller, None, phase)?).into_iter().nth(number as usize)?.work)
         }
         _ => draft.followed(source),
     }

@@ -203,6 +203,12 @@ impl Draft<'_> {
         self.works.replaced.insert(node, (name, id));
     }
 
+    /// The operator that an edit let a task compute.
+    pub fn replaced_by(&self, node: Node) -> Option<&str> {
+        let Node::Traced(node) = node else { return None };
+        self.works.replaced.get(&node).map(|(name, _)| &**name)
+    }
+
     /// Works out anew what tasks do that do another operator than their own.
     fn follow_replaced(&mut self) {
         let mut replaced: Vec<(NodeId, (Arc<str>, OperatorId))> =

@@ -38,12 +38,17 @@ impl Transform for FuseEmbeddingBags {
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let graph = draft.graph();
-        let groups = groups(graph);
+        let tasks = tasks_by_operator(graph);
+        let mut groups = groups(graph);
+        for group in &mut groups {
+            // What a step before it batched, or took out, is no call any more.
+            group.roots.retain(|&root| is_left(draft, root, &tasks));
+        }
+        groups.retain(|group| group.roots.len() > 1);
         let lookups = groups.iter().filter(|group| group.part == Part::Lookup).map(|group| group.roots.len()).sum();
         if groups.is_empty() {
             return StepReport::nothing("no two lookups of one step could be batched");
         }
-        let tasks = tasks_by_operator(graph);
         let mut changed = 0;
         for group in &groups {
             changed += fuse(draft, group, &tasks);
@@ -247,6 +252,13 @@ fn fuse(draft: &mut Draft<'_>, group: &Group, tasks: &FxHashMap<OperatorId, Vec<
         }
     }
     changed
+}
+
+/// Whether any task of `root` is left.
+fn is_left(draft: &Draft<'_>, root: OperatorId, tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> bool {
+    let end = draft.graph().operators[root.0 as usize].subtree_end.0;
+    let own = (root.0..end).filter_map(|id| tasks.get(&OperatorId(id))).flatten();
+    own.into_iter().any(|&node| !draft.is_removed(node))
 }
 
 fn works(graph: &ExecutionGraph, node: NodeId) -> bool {

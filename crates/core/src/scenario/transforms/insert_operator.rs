@@ -68,7 +68,7 @@ impl Transform for InsertOperator {
                 None => return StepReport::nothing("no operator with device work is like it"),
             },
         };
-        let (mut kernels, mut unknown) = (0, 0);
+        let (mut kernels, mut inserted, mut shown, mut unknown) = (0, 0, 0, 0);
         let (new, measured) = (NewOperator::of(draft, &self.operator), self.measured(draft));
         let mut known: FxHashMap<Arguments, Option<Vec<Kernel>>> = FxHashMap::default();
         for &(operator, last) in &places {
@@ -78,16 +78,17 @@ impl Transform for InsertOperator {
             let planned = known.entry(key).or_insert_with(|| self.kernels(draft, like, rank));
             match planned.as_ref().and_then(|planned| priced(planned, measured.get(&like))) {
                 Some(planned) => {
-                    kernels += planned.len();
+                    let is_shown = draft.is_in_step(last);
+                    kernels += if is_shown { planned.len() } else { 0 };
+                    (inserted, shown) = (inserted + 1, shown + usize::from(is_shown));
                     new.insert(draft, (operator, like), last, planned);
                 }
                 None => unknown += 1,
             }
         }
-        let inserted = places.len() - unknown;
         let mut report = StepReport { changed: inserted, ..StepReport::default() };
         if inserted > 0 {
-            report.summary = format!("{} ×{inserted} with {} inserted", self.operator, count(kernels, "kernel"));
+            report.summary = format!("{} ×{shown} with {} inserted", self.operator, count(kernels, "kernel"));
             let told =
                 places.first().filter(|_| self.like.is_none()).and_then(|&(first, _)| self.arguments_of(draft, first));
             if let Some(text) = told {
@@ -130,7 +131,7 @@ impl InsertOperator {
             let prediction = draft.price_new(&work, rank);
             Kernel { name: name.into(), work: Arc::new(work), prediction }
         };
-        Some(planned_kernels(caller, None, phase)?.into_iter().map(kernel).collect())
+        Some(draft.as_rounded(planned_kernels(caller, None, phase)?).into_iter().map(kernel).collect())
     }
 
     /// Whose arguments it has where it follows `before`, another operator: what that one wrote was not recorded.

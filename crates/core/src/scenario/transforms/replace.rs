@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cost::Work;
+use crate::cost::operators::bare;
 use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -47,11 +48,15 @@ impl Transform for Replace {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let calls = self.calls(draft);
         let mut kept = Vec::new();
-        let (mut gone, mut unknown) = (Vec::new(), Vec::new());
+        let (mut gone, mut unknown, mut same) = (Vec::new(), Vec::new(), 0);
         // Of equal arguments the work is worked out once.
         let mut known: FxHashMap<(Option<u32>, Phase), Option<Arc<Work>>> = FxHashMap::default();
         let name: Arc<str> = self.operator.as_str().into();
         for (id, nodes) in calls {
+            if self.is_computed_by(draft, id, &nodes) {
+                same += 1;
+                continue;
+            }
             let key = (draft.arguments(id), draft.graph().operators[id.0 as usize].phase);
             let work = known.entry(key).or_insert_with(|| draft.work_as(&self.operator, id).map(Arc::new)).clone();
             let Some((work, main)) = work.zip(main_kernel(draft, &nodes)) else {
@@ -64,6 +69,9 @@ impl Transform for Replace {
             }
             kept.push(main);
             gone.extend(nodes.into_iter().filter(|&node| node != main));
+        }
+        if kept.is_empty() && unknown.is_empty() && same > 0 {
+            return StepReport::already(format!("what it selects computes {} already", self.operator));
         }
         if kept.is_empty() {
             return StepReport::nothing(format!("no kernel with recorded arguments matches {}", self.selector));
@@ -93,6 +101,14 @@ impl Transform for Replace {
 }
 
 impl Replace {
+    /// Whether all work of a call is of the operator that is asked for.
+    fn is_computed_by(&self, draft: &Draft<'_>, id: OperatorId, nodes: &[Node]) -> bool {
+        let graph = draft.graph();
+        let own = graph.names.get(graph.operators[id.0 as usize].name);
+        let is_it = |&node: &Node| bare(draft.replaced_by(node).unwrap_or(own)) == bare(&self.operator);
+        nodes.iter().all(is_it)
+    }
+
     /// The operators to replace, each with the selected work below it: the outermost around a kernel that the selector asks for by name,
     /// else the one that launched it.
     fn calls(&self, draft: &Draft<'_>) -> BTreeMap<OperatorId, Vec<Node>> {

@@ -61,9 +61,17 @@ impl Transform for Checkpoint {
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         let forward = |&node: &Node| draft.phase_of(node) == Some(Phase::Forward);
-        let chosen: NodeSet = self.selector.select_all(draft).into_iter().filter(forward).collect();
+        let (mut chosen, again) = (self.selector.select_all(draft), run_again(draft));
+        chosen.retain(forward);
+        let selected = chosen.len();
+        chosen.retain(|&node| !again.contains(node));
+        let left = selected - chosen.len();
+        let chosen: NodeSet = chosen.into_iter().collect();
         let within = draft.base().iteration_tasks();
         let segments = segments::of(draft, &chosen, within, self.segments);
+        if segments.is_empty() && left > 0 {
+            return StepReport::nothing("what it selects runs again already, by a step before it");
+        }
         if segments.is_empty() {
             return StepReport::nothing(format!("no computation of the forward pass matches {}", self.selector));
         }
@@ -79,8 +87,11 @@ impl Transform for Checkpoint {
             let time: DurNs = segment.work.iter().map(|&node| draft.price_of(node).duration).sum();
             let Some(gradient) = segment.gradient else {
                 // What earlier steps added is no part of the traced time that shares are of.
-                let traced = segment.work.iter().filter_map(|&node| draft.traced_time(node)).sum();
-                (done.lost, done.lost_ns) = (done.lost + segment.work.len(), done.lost_ns + traced);
+                let traced = |&node: &Node| match node {
+                    Node::Traced(id) => draft.traced_time(node).map(|time| (id, time)),
+                    Node::Added(_) => None,
+                };
+                done.lost.extend(segment.work.iter().filter(|_| own).filter_map(traced));
                 continue;
             };
             done.all += usize::from(own);
@@ -95,8 +106,22 @@ impl Transform for Checkpoint {
         }
         let held = memory::edited(draft);
         done.freed = memory::not_kept(draft, held.as_ref());
-        done.report([before, memory::peak(draft, held.as_ref())])
+        let mut report = done.report([before, memory::peak(draft, held.as_ref())]);
+        if left > 0 {
+            let what = count(left, "task");
+            report.say(Effect::note(format!("{what} of what it selects run again already, by a step before it: left")));
+        }
+        report
     }
+}
+
+/// What steps before it let run again, and the copies that do: forward work in the backward pass.
+fn run_again(draft: &Draft<'_>) -> NodeSet {
+    let is_backward = |node| draft.phase_of(Node::Traced(node)) == Some(Phase::Backward);
+    let copies = draft.added_nodes().filter(|&node| {
+        draft.phase_of(node) == Some(Phase::Forward) && is_backward(draft.beside(node)) && !draft.is_gone(node)
+    });
+    copies.filter_map(|copy| Some([copy, draft.repeated(copy)?])).flatten().collect()
 }
 
 /// What was done.
@@ -110,9 +135,8 @@ struct Done {
     freed: Bytes,
     /// Tasks added.
     changed: usize,
-    /// Tasks whose backward pass is not known.
-    lost: usize,
-    lost_ns: DurNs,
+    /// Tasks of the iteration whose backward pass is not known, with their traced times.
+    lost: Vec<(NodeId, DurNs)>,
 }
 
 impl Done {
@@ -135,10 +159,11 @@ impl Done {
             let then = if self.freed.0 > 0 { ", " } else { "; " };
             report.summary = format!("{again} run again in {}{then}{peak}", self.time);
         }
-        if self.lost > 0 {
-            let what = count(self.lost, "task");
-            let text = format!("{what}, {}: the trace does not tell their backward pass", self.lost_ns);
-            report.say(Effect::not_modelled(text, self.lost_ns));
+        if !self.lost.is_empty() {
+            let time: DurNs = self.lost.iter().map(|(_, time)| *time).sum();
+            let what = count(self.lost.len(), "task");
+            let text = format!("{what}, {time}: the trace does not tell their backward pass");
+            report.say(Effect::kept(text, self.lost));
         }
         report
     }

@@ -146,3 +146,24 @@ fn lookups_are_batched_once() {
     assert_eq!(load(&once), load(&twice));
     assert!(twice.reports[1].effects.iter().any(|said| said.text.contains("no two lookups")));
 }
+
+#[test]
+fn a_batched_lookup_is_resized_with_all_its_tables() {
+    let opened = of_sample(ON_GPU);
+    let narrow = "resize-op family=embedding 128->64";
+    let [before, after] =
+        [[narrow, "fuse-embedding-bags"], ["fuse-embedding-bags", narrow]].map(|lines| opened.resolve(&lines));
+    assert!((device_time(&before) - device_time(&after)).abs() < 0.5);
+    assert_eq!(load(&before), load(&after));
+    let said = |resolved: &Resolved, at: usize| resolved.reports[at].summary.clone();
+    assert_eq!(said(&before, 0), said(&after, 1));
+}
+
+#[test]
+fn a_filter_larger_than_its_image_is_not_computed() {
+    let Some(opened) = of_shared("vgg13-h100-train") else { return };
+    let resized = opened.resolve(&["resize-op name~conv 3->300"]);
+    let said = &resized.reports[0].effects;
+    assert!(said.iter().any(|said| said.text.contains("cannot compute with a dimension of 300")), "{said:?}");
+    assert!((device_time(&resized) - device_time(&opened.resolve(&[]))).abs() < 0.5);
+}

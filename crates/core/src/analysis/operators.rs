@@ -87,6 +87,8 @@ pub struct Predictor<'a> {
 #[derive(Default)]
 struct Sum {
     operators: BTreeSet<OperatorId>,
+    /// Calls that launched its kernels.
+    calls: BTreeSet<NodeId>,
     kernels: usize,
     /// Kernels that belong to no operator.
     loose: usize,
@@ -246,7 +248,9 @@ impl Sum {
         self.loose += usize::from(task.operator.is_none());
         self.device += duration(node);
         if level == Level::Kernel {
-            self.host += graph.launch_of(node).map_or(DurNs::ZERO, duration);
+            // One call launches all kernels of a graph.
+            let call = graph.call_of(node).filter(|&call| self.calls.insert(call));
+            self.host += call.map_or(DurNs::ZERO, duration);
         }
         self.add_work(works, graph, node, duration(node), predictor);
     }

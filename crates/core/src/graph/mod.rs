@@ -312,6 +312,18 @@ impl ExecutionGraph {
         None
     }
 
+    /// The call that launched a piece of device work, also where that waited in the launch queue.
+    pub fn call_of(&self, node: NodeId) -> Option<NodeId> {
+        use petgraph::Direction::Incoming;
+        use petgraph::visit::EdgeRef;
+        let launch = self.launch_of(node)?;
+        if self.tasks[launch].kind != TaskKind::Joint {
+            return Some(launch);
+        }
+        let mut before = self.tasks.edges_directed(launch, Incoming);
+        before.find(|edge| edge.weight().kind == DependencyKind::Program).map(|edge| edge.source())
+    }
+
     /// What the rank of a collective's member arrives with: the joint before the member; `None` for every other task, and where
     /// no others were matched.
     ///

@@ -121,11 +121,17 @@ pub(super) fn size(name: &str, args: Args<'_>) -> Option<ConvSize> {
     let groups = args.number(places.groups).unwrap_or_else(|| (channels_in / second.max(1)).max(1));
     let strides = args.numbers(places.stride).or_else(|| patch_strides(filter));
     let output: Vec<u64> = match places.output.map_or_else(|| args.output(), |index| args.tensor(index)) {
-        Some(dims) => dims.iter().skip(2).copied().collect(),
+        Some(dims) => {
+            // An image that is smaller than the filter has no result, whatever was recorded of one.
+            if !transposed && args.numbers(places.padding).is_some() {
+                output_dims(spatial, filter, strides.as_ref(), args, &places)?;
+            }
+            dims.iter().skip(2).copied().collect()
+        }
         None if transposed => {
             spatial.iter().zip(0..).map(|(&dim, axis)| dim.saturating_mul(entry(strides.as_ref(), axis, 1))).collect()
         }
-        None => output_dims(spatial, filter, strides.as_ref(), args, &places),
+        None => output_dims(spatial, filter, strides.as_ref(), args, &places)?,
     };
     // A transposed convolution does per input element what a plain one does per output element.
     let area = if transposed { spatial } else { &output[..] };
@@ -157,14 +163,15 @@ fn entry(list: Option<&Vec<i64>>, axis: usize, default: u64) -> u64 {
     found.map_or(default, |&value| u64::try_from(value).unwrap_or(default))
 }
 
-/// `⌊(in + 2·padding − dilation·(filter − 1) − 1) / stride⌋ + 1` along each axis.
+/// `⌊(in + 2·padding − dilation·(filter − 1) − 1) / stride⌋ + 1` along each axis; `None` where the filter is larger than the padded
+/// image.
 fn output_dims(
     spatial: &[u64],
     filter: &[u64],
     strides: Option<&Vec<i64>>,
     args: Args<'_>,
     at: &ConvArguments,
-) -> Vec<u64> {
+) -> Option<Vec<u64>> {
     let (padding, dilation) = (args.numbers(at.padding), args.numbers(at.dilation));
     spatial
         .iter()
@@ -174,7 +181,8 @@ fn output_dims(
             let reach = entry(dilation.as_ref(), axis, 1).saturating_mul(taps.saturating_sub(1));
             let usual = if taps % 2 == 0 { 0 } else { reach / 2 };
             let padded = dim.saturating_add(entry(padding.as_ref(), axis, usual).saturating_mul(2));
-            (padded.saturating_sub(reach.saturating_add(1)) / entry(strides, axis, 1).max(1)).saturating_add(1)
+            let steps = padded.checked_sub(reach.saturating_add(1))?;
+            Some((steps / entry(strides, axis, 1).max(1)).saturating_add(1))
         })
         .collect()
 }

@@ -1,10 +1,13 @@
 //! `resize-op SELECTOR OLD->NEW`: a dimension of some operators has another size.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::{Operand, Operands, OperatorId, TaskKind};
+use crate::cost::operators::{Reading, operator_work};
+use crate::graph::{NodeId, Operand, Operands, OperatorId, TaskKind};
+use crate::intern::printable;
 use crate::scenario::batch::Carry;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
@@ -51,18 +54,36 @@ impl Transform for ResizeOp {
         let mut chosen = self.selector.select_all(draft);
         chosen.retain(computes);
         let mut operators: Vec<OperatorId> = chosen.iter().filter_map(|&node| draft.operator_of(node)).collect();
+        // A task that does the work of several does it for the operators of all.
+        let traced = |node: &Node| if let Node::Traced(node) = node { Some(*node) } else { None };
+        let own: FxHashSet<NodeId> = chosen.iter().filter_map(traced).collect();
+        let merged = draft.merged_members().filter(|(members, _)| members.iter().any(|member| own.contains(member)));
+        operators
+            .extend(merged.flat_map(|(members, _)| members).filter_map(|&node| draft.graph().tasks[node].operator));
         operators.sort_unstable();
         operators.dedup();
         let mut changes = ArgumentChanges::default();
         let batch = draft.batch().map_or(draft.graph().batch_size, |(first, _)| Some(first));
         let plan = batch.map(|batch| draft.base().batch_plan(batch));
         let rows: FxHashMap<OperatorId, u32> = plan.iter().flat_map(|plan| plan.rows.iter().copied()).collect();
-        let mut keeps_batch = false;
+        let (mut keeps_batch, mut unfit) = (false, BTreeSet::new());
         for &id in &operators {
             let row = rows.get(&id).copied();
             let carries = plan.as_ref().zip(row).map_or(&[][..], |(plan, row)| plan.carries(row));
             let way = row.map_or(0, |row| row + 1);
-            changes.add(draft, (id, way), |operands| self.resized(operands, carries, &mut keeps_batch));
+            let name = draft.graph().names.get(draft.graph().operators[id.0 as usize].name);
+            let has_work = |operands: &Operands| operator_work(name, operands, Reading::default()).is_some();
+            changes.add(draft, (id, way), |operands| {
+                let new = self.resized(operands, carries, &mut keeps_batch)?;
+                let fits = has_work(&new) || !has_work(operands);
+                if !fits {
+                    unfit.insert(name);
+                }
+                Some(new).filter(|_| fits)
+            });
+        }
+        if changes.operators().len() == 0 && !unfit.is_empty() {
+            return StepReport::nothing(format!("{} cannot compute with a dimension of {}", list(&unfit), self.new));
         }
         if changes.operators().len() == 0 {
             let why = format!("no operator with a dimension of {} matches {}", self.old, self.selector);
@@ -85,6 +106,10 @@ impl Transform for ResizeOp {
         chosen.retain(|&node| draft.operator_of(node).is_some_and(|id| changed.binary_search(&id).is_ok()));
         let mut report = survey(draft, chosen, summary);
         report.say(Effect::note("operators that are not selected keep their sizes"));
+        if !unfit.is_empty() {
+            let what = format!("{} cannot compute with a dimension of {}", list(&unfit), self.new);
+            report.say(Effect::assumption(format!("{what}: left as it is")));
+        }
         if multiples > 0 {
             let (operators, old) = (count(multiples, "operator"), self.old);
             report.say(Effect::note(format!(
@@ -99,6 +124,10 @@ impl Transform for ResizeOp {
         }
         report
     }
+}
+
+fn list(names: &BTreeSet<&str>) -> String {
+    names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ")
 }
 
 impl ResizeOp {

@@ -315,13 +315,14 @@ fn cell(point: &SweepPoint, answer: &Answer) -> String {
 }
 
 fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
+    let counted = if points.iter().any(|point| point.counts_iterations) { "iterations /s" } else { "throughput /s" };
     let mut table = output::Table::new(&[
         "knobs",
         "simulated_ns",
         "steady_ns",
         "low_ns",
         "high_ns",
-        "throughput /s",
+        counted,
         "per rank /s",
         "memory_bytes",
         "fits",

@@ -300,6 +300,9 @@ pub struct SweepPoint {
     /// As that, of one rank.
     #[serde(default)]
     pub throughput_per_rank: f64,
+    /// Whether that counts iterations, since the batch size is unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_iterations: bool,
     /// Peak device memory, where it can be told.
     pub memory_bytes: Option<Bytes>,
     /// Whether it fits the device, where both are known.
@@ -436,6 +439,7 @@ mod tests {
             throughput,
             steady_band: ErrorBand::default(),
             throughput_per_rank: throughput,
+            counts_iterations: false,
             memory_bytes: None,
             fits,
             path_kind: String::new(),

@@ -63,6 +63,7 @@ impl<'a> SweepRun<'a> {
             steady_band: summary.steady_band,
             throughput: summary.steady_ns.rate_of(summary.job_samples()),
             throughput_per_rank: summary.steady_ns.rate_of(summary.samples()),
+            counts_iterations: summary.known_samples().is_none(),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,
             path_kind: outcome.critical_kind().to_owned(),

@@ -93,7 +93,10 @@ impl Overlap {
         let Some(spans) = self.busy.get(&arrival.rank) else { return (transfer, DurNs::ZERO) };
         let first = spans.partition_point(|&(_, end)| end <= call.began);
         let inside = spans[first..].iter().take_while(|&&(start, _)| start < arrival.end);
-        let hidden = inside.map(|&(start, end)| end.min(arrival.end).since(start.max(call.began))).sum();
+        // One that left before the last was there, as members do of which some were not matched, transfers nothing beside others.
+        let within = |&(start, end): &(TimeNs, TimeNs)| end.min(arrival.end).since(start.max(call.began));
+        let hidden: DurNs = inside.map(|span| within(span).max(DurNs::ZERO)).sum();
+        let hidden = hidden.min(transfer);
         (transfer - hidden, hidden)
     }
 }
@@ -118,4 +121,27 @@ fn merge(spans: &mut Vec<(TimeNs, TimeNs)>) {
         }
     }
     *spans = merged;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{CollectiveId, NodeId};
+
+    #[test]
+    fn who_leaves_before_the_last_is_there_transfers_nothing() {
+        let us = |us: i64| TimeNs(us * 1_000);
+        let overlap = Overlap { busy: BTreeMap::from([(Rank(0), vec![(us(0), us(100))])]) };
+        let arrival = |end: i64| {
+            let node = NodeId::new(0);
+            Arrival { rank: Rank(0), count: 1, node, by: node, at: us(1), end: us(end) }
+        };
+        let call = SimulatedCollective {
+            collective: CollectiveId(0),
+            began: us(20),
+            arrivals: vec![arrival(10), arrival(30)],
+        };
+        assert_eq!(overlap.split(&call, &arrival(10)), (DurNs::ZERO, DurNs::ZERO));
+        assert_eq!(overlap.split(&call, &arrival(30)), (DurNs::ZERO, DurNs(10_000)));
+    }
 }

@@ -52,9 +52,12 @@ impl Sharder {
         }
     }
 
-    /// A rank of `ranks` for each of `tables`; `None` when a size it goes by is not known.
+    /// A rank of `ranks` for each of `tables`; `None` when a size it goes by is not known, or there is no rank to place them on.
     pub fn place(self, tables: &[Table], ranks: &[usize]) -> Option<Vec<usize>> {
-        let count = ranks.len().max(1);
+        if ranks.is_empty() {
+            return None;
+        }
+        let count = ranks.len();
         match self {
             Self::Naive => Some((0..tables.len()).map(|at| ranks[at % count]).collect()),
             Self::Random(seed) => {
@@ -128,6 +131,11 @@ mod tests {
             replicated: false,
             reuse: crate::cost::Reuse::Uniform,
         }
+    }
+
+    #[test]
+    fn without_ranks_nothing_is_placed() {
+        assert!(Sharder::ALL.into_iter().all(|sharder| sharder.place(&[], &[]).is_none()));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "FILE")]
     pub reuse: Option<PathBuf>,
     /// Elements per row; one of several is drawn for each table
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u64).range(1..=16_384))]
     pub dim: Vec<u64>,
     /// Widths of the MLP of dense features, their number first
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "256,512,256,64", value_parser = clap::value_parser!(u64).range(1..=65_536))]

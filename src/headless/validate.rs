@@ -103,7 +103,7 @@ pub(super) fn unexplained_table(rows: &[Unexplained]) -> output::Table {
 }
 
 /// # Returns
-/// The exit status: 1 where nothing could be replayed.
+/// The exit status: 1 where nothing could be replayed, or something that was named could not.
 fn replay(args: &TraceArgs) -> Result<u8> {
     let engine = input::engine()?;
     let mut answer = Answer { traces: Vec::new(), rows: Vec::new(), unreadable: Vec::new() };
@@ -115,7 +115,7 @@ fn replay(args: &TraceArgs) -> Result<u8> {
         check(&engine, &folder, &mut answer);
     }
     output::write(&args.output, &answer, |out| describe(&answer, out), || table(&answer.rows))?;
-    Ok(u8::from(answer.rows.is_empty()))
+    Ok(u8::from(answer.rows.is_empty() || !answer.unreadable.is_empty()))
 }
 
 fn check(engine: &Engine, path: &PathBuf, answer: &mut Answer) {

@@ -401,11 +401,15 @@ impl Workspace {
         iteration_figures(&self.loaded, &self.outcome)
     }
 
-    /// The edited iteration of all ranks together, whose work is summed: what shares are of.
-    pub fn whole(&self) -> DurNs {
+    /// The edited iteration: what shares of one rank's work are of.
+    pub fn iteration(&self) -> DurNs {
         let (before, after) = self.iteration_figures();
-        let iteration = if self.is_edited() { after } else { before };
-        DurNs(iteration.0.saturating_mul(self.loaded.graph.ranks.len().max(1) as i64).max(1))
+        if self.is_edited() { after } else { before }
+    }
+
+    /// The edited iteration of all ranks together, whose work is summed: what shares of that are of.
+    pub fn whole(&self) -> DurNs {
+        DurNs(self.iteration().0.saturating_mul(self.loaded.graph.ranks.len().max(1) as i64).max(1))
     }
 
     /// Whether what is shown was typed or slid to and is not in force yet.

@@ -450,6 +450,13 @@ fn layers_of_a_job_say_of_which_rank_they_are() {
 }
 
 #[test]
+fn a_trace_that_is_not_there_fails_beside_one_that_replays() {
+    let run = retime().args(["validate", "replay", "no-such-trace.json", &sample(GPU)]).assert().code(1);
+    let said = String::from_utf8(run.get_output().stdout.clone()).unwrap();
+    assert!(said.contains("1 of 1 replay") && said.contains("no-such-trace.json"), "{said}");
+}
+
+#[test]
 fn a_script_that_compares_a_trace_with_itself_fails_there() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("expect iteration > 1ns\ncompare {}\nexpect iteration > 1ns\n", sample(GPU));

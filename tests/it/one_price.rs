@@ -130,6 +130,7 @@ fn an_operator_replaced_by_itself_is_as_it_was_and_by_another_of_other_arguments
     }
     let linear = opened.resolve(&["replace name=aten::addmm with aten::linear"]);
     assert!((device_time(&linear) - base).abs() < 0.5, "(bias, mat1, mat2) are no (input, weight, bias)");
+    assert!(linear.reports[0].effects.iter().any(|said| said.text.contains("do not fit aten::linear")));
     let back = opened.resolve(&["replace name=aten::mm with aten::relu", "replace name=aten::mm with aten::mm"]);
     let whole = |resolved: &Resolved| {
         let is_whole = |work: &Work| work.family == Family::Gemm && work.precision == Precision::Fp32;

@@ -43,6 +43,12 @@ fn a_share_is_of_the_iteration_in_every_view() {
     line(&play(&mut screen, "L"), &["▾ model", "146.8 ms", "42.2 %"]);
 }
 
+/// Layers are of one rank of eight, whose iteration takes 19.89 ms.
+#[test]
+fn a_share_of_one_rank_is_of_one_iteration() {
+    line(&play(&mut open("dlrm-v100x8", (120, 40), &[]), "L"), &["▾ model", "1.26 ms", "6.3 %"]);
+}
+
 #[test]
 fn kernels_that_are_written_alike_are_one_row() {
     let shown = text(&vgg(&[]));

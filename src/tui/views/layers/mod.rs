@@ -232,7 +232,8 @@ fn row(work: &Workspace, at: usize) -> TableRow {
     };
     // Kernels side by side may take longer together than the iteration: then a share is of them, as `layers` has it.
     let model = work.listing.layers.get(0).map_or(DurNs::ZERO, |model| model.after);
-    let share = group.after.0 as f64 / work.whole().max(model).0 as f64;
+    // Layers are of one rank.
+    let share = group.after.0 as f64 / work.iteration().max(model).0.max(1) as f64;
     let some = |is_known: bool, text: String| if is_known { text } else { "–".to_owned() };
     let shape = group.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("×");
     let has_traffic = group.load.bytes > 0.0;
@@ -292,10 +293,6 @@ fn details(work: &Workspace) -> Vec<Detail> {
     }
     if let Some(occupancy) = group.occupancy {
         details.push(detail("occupancy", format!("{:.0} % of the threads that the device holds", occupancy * 100.0)));
-    }
-    let graph = &work.loaded.graph;
-    if let (Some(part), count @ 2..) = (graph.ranks.first(), graph.rank_count()) {
-        details.push(detail("rank", format!("{}, one of {count}: the layers are of one rank", part.rank.0)));
     }
     details
 }

@@ -73,6 +73,11 @@ impl Transform for Replace {
         if kept.is_empty() && unknown.is_empty() && same > 0 {
             return StepReport::already(format!("what it selects computes {} already", self.operator));
         }
+        if kept.is_empty() && !unknown.is_empty() {
+            let kernels = count(unknown.len(), "kernel");
+            let why = format!("arguments of {kernels} were not recorded, or do not fit {}", self.operator);
+            return StepReport::nothing(why);
+        }
         if kept.is_empty() {
             return StepReport::nothing(format!("no kernel with recorded arguments matches {}", self.selector));
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use retime_core::analysis::collectives::{Arrival, SimulatedCollective, collectives};
+use retime_core::analysis::collectives::{Arrival, SimulatedCollective, by_rank, collectives, windows};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::sources::Sources;
@@ -87,9 +87,9 @@ pub struct RankReport {
     pub count: u32,
     /// Its iteration.
     pub simulated_ns: DurNs,
-    /// Its waiting for others.
+    /// Its waiting for others, while no collective transfers.
     pub wait_ns: DurNs,
-    /// Its transfers.
+    /// Time in which at least one collective transfers.
     pub transfer_ns: DurNs,
     /// Of these, while nothing else runs on it.
     pub exposed_ns: DurNs,
@@ -167,10 +167,16 @@ impl Communication {
         });
         let collectives: Vec<CollectiveReport> = collectives.collect();
         let mut ranks = ranks(outcome, &collectives);
-        for (rank, exposed, overlapped) in seen.iter().flat_map(|seen| &seen.splits) {
-            if let Ok(at) = ranks.binary_search_by_key(rank, |report| report.rank) {
-                ranks[at].exposed_ns += *exposed;
-                ranks[at].overlapped_ns += *overlapped;
+        for (rank, own) in by_rank(&calls, &windows(graph, timed, schedule)) {
+            if let Ok(at) = ranks.binary_search_by_key(&rank.0, |report| report.rank) {
+                let (exposed_ns, overlapped_ns) = overlap.split_spans(rank, &own.transfers);
+                ranks[at] = RankReport {
+                    wait_ns: own.wait,
+                    transfer_ns: own.transfer(),
+                    exposed_ns,
+                    overlapped_ns,
+                    ..std::mem::take(&mut ranks[at])
+                };
             }
         }
         Self { ranks, collectives }

@@ -33,6 +33,7 @@ mod parameterised;
 mod pictures;
 mod place_on;
 mod placed_on_gpu;
+mod process_groups;
 mod published;
 mod replay;
 mod reshard;

@@ -121,6 +121,19 @@ pub(crate) fn union(mut intervals: Vec<(TimeNs, TimeNs)>) -> DurNs {
     covered(&intervals)
 }
 
+/// Intervals that overlap or touch joined, in order.
+pub(crate) fn merged(mut intervals: Vec<(TimeNs, TimeNs)>) -> Vec<(TimeNs, TimeNs)> {
+    intervals.sort();
+    intervals.dedup_by(|next, last| {
+        let joins = next.0 <= last.1;
+        if joins {
+            last.1 = last.1.max(next.1);
+        }
+        joins
+    });
+    intervals
+}
+
 /// As [`union`], of intervals in order.
 fn covered(intervals: &[(TimeNs, TimeNs)]) -> DurNs {
     let mut covered = DurNs::ZERO;

@@ -9,7 +9,11 @@ use crate::graph::{Collective, CollectiveId, ExecutionGraph, NodeId, Rank, Timed
 use crate::sim::Schedule;
 use crate::units::{DurNs, TimeNs};
 
+use super::busy;
 use super::lanes::Times;
+
+/// A span of time.
+type Span = (TimeNs, TimeNs);
 
 /// One rank's part in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +79,69 @@ impl SimulatedCollective {
     pub fn longest_transfer(&self) -> DurNs {
         self.arrivals.iter().map(|arrival| self.transfer(arrival)).max().unwrap_or_default()
     }
+}
+
+/// What a rank does in the collectives of its iteration: where it is in several at a time, that time counts once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InCollectives {
+    /// Waiting for the last of one, while none transfers.
+    pub wait: DurNs,
+    /// When at least one transfers: spans in order, apart from each other.
+    pub transfers: Vec<Span>,
+}
+
+impl InCollectives {
+    /// Time in which at least one transfers.
+    pub fn transfer(&self) -> DurNs {
+        self.transfers.iter().map(|&(start, end)| end.since(start)).sum()
+    }
+}
+
+/// The iteration of each rank.
+pub fn windows(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> BTreeMap<Rank, Span> {
+    graph.ranks.iter().map(|part| (part.rank, busy::window(part, timed, schedule))).collect()
+}
+
+/// What of `spans` lies inside `window`.
+fn cut(spans: Vec<Span>, (from, to): Span) -> Vec<Span> {
+    let inside = spans.into_iter().map(|(start, end)| (start.max(from), end.min(to)));
+    inside.filter(|(start, end)| start < end).collect()
+}
+
+/// Waiting and transfer of each rank in `calls`, cut at the ends of its iteration.
+///
+/// # Complexity
+/// O(arrivals · log).
+pub fn by_rank(calls: &[SimulatedCollective], windows: &BTreeMap<Rank, Span>) -> BTreeMap<Rank, InCollectives> {
+    let mut spans: BTreeMap<Rank, [Vec<Span>; 2]> = BTreeMap::new();
+    for call in calls {
+        for arrival in &call.arrivals {
+            let [waits, transfers] = spans.entry(arrival.rank).or_default();
+            waits.push((arrival.at, call.began.min(arrival.end)));
+            transfers.push((call.began, arrival.end));
+        }
+    }
+    let in_collectives = |(rank, [waits, transfers]): (Rank, [Vec<Span>; 2])| {
+        let window = *windows.get(&rank)?;
+        let mut found = InCollectives { wait: DurNs::ZERO, transfers: busy::merged(cut(transfers, window)) };
+        let all = cut(waits, window).into_iter().chain(found.transfers.iter().copied()).collect();
+        found.wait = busy::union(all) - found.transfer();
+        Some((rank, found))
+    };
+    spans.into_iter().filter_map(in_collectives).collect()
+}
+
+/// By rank: the time of its iteration in which all others of a collective are there and it is not.
+///
+/// # Complexity
+/// O(collectives · log).
+pub fn late(calls: &[SimulatedCollective], windows: &BTreeMap<Rank, Span>) -> BTreeMap<Rank, DurNs> {
+    let mut spans: BTreeMap<Rank, Vec<Span>> = BTreeMap::new();
+    for (last, second) in calls.iter().filter_map(SimulatedCollective::last_two) {
+        spans.entry(last.rank).or_default().push((second.at, last.at));
+    }
+    let late = |(rank, spans): (Rank, Vec<Span>)| Some((rank, busy::union(cut(spans, *windows.get(&rank)?))));
+    spans.into_iter().filter_map(late).collect()
 }
 
 /// The collectives of the chosen iteration, by the time they begin; those that edits took away are left out.

@@ -6,6 +6,7 @@ use crate::graph::{ExecutionGraph, LaneId, NodeId, Rank, TaskKind};
 use crate::intern::NameId;
 use crate::units::{DurNs, TimeNs};
 
+use super::busy;
 use super::collectives::{Arrival, SimulatedCollective};
 use super::critical_path::{self, Segment};
 use super::sources::Sources;
@@ -83,21 +84,26 @@ impl Overlap {
                 busy.entry(rank(graph, graph.tasks[node].lane)).or_default().push((start, end));
             }
         }
-        busy.values_mut().for_each(merge);
-        Self { busy }
+        Self { busy: busy.into_iter().map(|(rank, spans)| (rank, busy::merged(spans))).collect() }
     }
 
     /// Exposed and overlapped time of one rank's transfer.
     pub fn split(&self, call: &SimulatedCollective, arrival: &Arrival) -> (DurNs, DurNs) {
-        let transfer = call.transfer(arrival);
-        let Some(spans) = self.busy.get(&arrival.rank) else { return (transfer, DurNs::ZERO) };
-        let first = spans.partition_point(|&(_, end)| end <= call.began);
-        let inside = spans[first..].iter().take_while(|&&(start, _)| start < arrival.end);
+        self.split_spans(arrival.rank, &[(call.began, arrival.end)])
+    }
+
+    /// The same of all transfers of a rank: spans apart from each other.
+    pub fn split_spans(&self, rank: Rank, transfers: &[(TimeNs, TimeNs)]) -> (DurNs, DurNs) {
+        let busy = self.busy.get(&rank).map_or(&[][..], Vec::as_slice);
+        let (mut exposed, mut hidden) = (DurNs::ZERO, DurNs::ZERO);
         // One that left before the last was there, as members do of which some were not matched, transfers nothing beside others.
-        let within = |&(start, end): &(TimeNs, TimeNs)| end.min(arrival.end).since(start.max(call.began));
-        let hidden: DurNs = inside.map(|span| within(span).max(DurNs::ZERO)).sum();
-        let hidden = hidden.min(transfer);
-        (transfer - hidden, hidden)
+        for &(from, to) in transfers.iter().filter(|(from, to)| from < to) {
+            let first = busy.partition_point(|&(_, end)| end <= from);
+            let inside = busy[first..].iter().take_while(|&&(start, _)| start < to);
+            let beside: DurNs = inside.map(|&(start, end)| end.min(to).since(start.max(from))).sum();
+            (exposed, hidden) = (exposed + to.since(from) - beside, hidden + beside);
+        }
+        (exposed, hidden)
     }
 }
 
@@ -108,19 +114,6 @@ fn hides(graph: &ExecutionGraph, node: NodeId) -> bool {
 
 fn rank(graph: &ExecutionGraph, lane: LaneId) -> Rank {
     graph.lanes[lane.0 as usize].rank
-}
-
-/// Joins spans that overlap or touch.
-fn merge(spans: &mut Vec<(TimeNs, TimeNs)>) {
-    spans.sort_unstable();
-    let mut merged: Vec<(TimeNs, TimeNs)> = Vec::with_capacity(spans.len());
-    for &(start, end) in spans.iter() {
-        match merged.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => merged.push((start, end)),
-        }
-    }
-    *spans = merged;
 }
 
 #[cfg(test)]

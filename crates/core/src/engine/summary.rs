@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::busy::{self, Busy};
-use crate::analysis::collectives::{SimulatedCollective, collectives};
+use crate::analysis::collectives::{self, InCollectives};
 use crate::analysis::replay::{PathShares, ReplayStatus};
 use crate::cost::{Prediction, Provenance};
 use crate::graph::{Rank, RankPart, TaskId, TaskKind};
@@ -107,7 +107,7 @@ impl PeriodShift {
 pub struct Straggler {
     /// Which.
     pub rank: u32,
-    /// How much later than the second-last it arrived, summed over the collectives where it came last.
+    /// Time in which all others of a collective were there and it was not.
     pub late_ns: DurNs,
 }
 
@@ -122,9 +122,9 @@ pub struct RankSummary {
     pub simulated_ns: DurNs,
     /// Share of it with work on the device.
     pub gpu_busy: f64,
-    /// Time in collectives until the last rank was there.
+    /// Time in collectives until the last rank was there, while no other transfers.
     pub wait_ns: DurNs,
-    /// Time in collectives from then on.
+    /// Time in which at least one collective transfers.
     pub transfer_ns: DurNs,
 }
 
@@ -314,10 +314,11 @@ impl Summary {
         let graph = &*resolved.graph;
         let ((memory, errors), (busy, calls)) = rayon::join(
             || (memory_of(resolved, schedule), errors_by_model(resolved, schedule)),
-            || (busy::busy(resolved, schedule), collectives(graph, &resolved.timed, schedule)),
+            || (busy::busy(resolved, schedule), collectives::collectives(graph, &resolved.timed, schedule)),
         );
         let extrapolated_share = busy::share_of(resolved, schedule, |p| p.extrapolated && !p.is_unmodelled());
-        let communication = communication(&calls);
+        let windows = collectives::windows(graph, &resolved.timed, schedule);
+        let communication = collectives::by_rank(&calls, &windows);
         let period = busy.iter().map(|busy| busy.period).max().unwrap_or_default();
         let base_simulated = base_simulated.unwrap_or(period);
         let batch = resolved.batch.or(graph.batch_size.map(|batch| (batch, batch)));
@@ -347,7 +348,7 @@ impl Summary {
             unrecorded_share: 0.0,
             replay_status: ReplayStatus::Pass,
             noise: 0.0,
-            straggler: straggler(&calls, period),
+            straggler: straggler(collectives::late(&calls, &windows), period),
             gpu_busy: mean(&Busy::share),
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
@@ -384,9 +385,10 @@ fn memory_of(resolved: &Resolved, schedule: &Schedule) -> Option<MemorySummary> 
 
 fn rank_summary(
     ((part, busy), &count): ((&RankPart, &Busy), &u32),
-    communication: &BTreeMap<Rank, (DurNs, DurNs)>,
+    communication: &BTreeMap<Rank, InCollectives>,
 ) -> RankSummary {
-    let (wait_ns, transfer_ns) = communication.get(&part.rank).copied().unwrap_or_default();
+    let own = communication.get(&part.rank);
+    let (wait_ns, transfer_ns) = own.map_or_else(Default::default, |own| (own.wait, own.transfer()));
     RankSummary { rank: part.rank.0, count, simulated_ns: busy.period, gpu_busy: busy.share(), wait_ns, transfer_ns }
 }
 
@@ -456,25 +458,7 @@ pub(super) fn slowest_path<'a>(resolved: &'a Resolved, schedule: &'a Schedule) -
 }
 
 /// The rank that most delays the collectives of the iteration.
-fn straggler(calls: &[SimulatedCollective], period: DurNs) -> Option<Straggler> {
-    let mut late: BTreeMap<u32, DurNs> = BTreeMap::new();
-    for call in calls {
-        if let Some((last, _)) = call.last_two() {
-            *late.entry(last.rank.0).or_default() += call.late();
-        }
-    }
+fn straggler(late: BTreeMap<Rank, DurNs>, period: DurNs) -> Option<Straggler> {
     let (rank, late_ns) = late.into_iter().max_by_key(|&(rank, late)| (late, std::cmp::Reverse(rank)))?;
-    (ratio(late_ns, period) >= STRAGGLER_SHARE).then_some(Straggler { rank, late_ns })
-}
-
-/// Waiting and transfer of each rank in the collectives that it shares with others.
-fn communication(calls: &[SimulatedCollective]) -> BTreeMap<Rank, (DurNs, DurNs)> {
-    let mut sums: BTreeMap<Rank, (DurNs, DurNs)> = BTreeMap::new();
-    for call in calls {
-        for arrival in &call.arrivals {
-            let sum = sums.entry(arrival.rank).or_default();
-            *sum = (sum.0 + call.wait(arrival), sum.1 + call.transfer(arrival));
-        }
-    }
-    sums
+    (ratio(late_ns, period) >= STRAGGLER_SHARE).then_some(Straggler { rank: rank.0, late_ns })
 }

@@ -12,6 +12,7 @@ use super::activities::{Activity, ActivityKind, Stream, plain_kernel_name};
 use super::clock;
 use super::draft::{Draft, NONE};
 use super::emit::Shared;
+use super::matching;
 use super::observed::Observed;
 use super::operands;
 use super::operators::OperatorTable;
@@ -24,8 +25,10 @@ pub(super) struct Member {
     pub(super) rank: usize,
     /// The work.
     pub(super) activity: u32,
-    /// What is matched: kind as its kernel or its record says, and process group.
-    pub(super) key: (String, String),
+    /// Its stream.
+    pub(super) stream: u32,
+    /// What is matched: kind as its kernel or its record says, process group, and the ranks of that: groups of one name may be many.
+    pub(super) key: [String; 3],
     /// Its kind as far as the host work around its launch tells.
     pub(super) kind: String,
     /// Position in its process group's order; 0 where not recorded.
@@ -66,8 +69,9 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
     Member {
         rank,
         activity: index,
+        stream: activity.stream,
         kind: kind_in_context(observed, &kind, activity.call),
-        key: (kind, trace.names.get(args.group).to_owned()),
+        key: [kind, trace.names.get(args.group).to_owned(), trace.names.get(args.ranks).to_owned()],
         sequence: args.sequence,
         end: TimeNs(activity.end.since(zero).0),
         dur: activity.dur(),
@@ -122,68 +126,35 @@ pub(super) fn kind_of(name: &str) -> String {
     known.iter().find(|(part, _)| plain.contains(part)).map_or_else(|| name.to_owned(), |&(_, kind)| kind.to_owned())
 }
 
-/// Members that end within this of each other belong together, once clocks are aligned …
-const SAME_END: DurNs = DurNs(2_000_000);
-
-/// … or within this share of the shorter: ranks leave an all-to-all when their own part is done.
-const SAME_END_SHARE: f64 = 0.3;
-
-/// Groups the members of all ranks into collectives.
+/// Groups the members of all ranks into collectives: those of each rank with those of the ranks before it.
 ///
 /// # Arguments
 /// `at`: the time at which offsets of clocks are told.
 ///
 /// # Returns
 /// The members of each collective, one per rank at most, ordered by end; and the clock of each rank against the first's.
-pub(super) fn matched(mut members: Vec<Vec<Member>>, at: TimeNs) -> (Vec<Vec<Member>>, Vec<Clock>) {
+pub(super) fn matched(members: Vec<Vec<Member>>, at: TimeNs) -> (Vec<Vec<Member>>, Vec<Clock>) {
     let mut clocks = vec![Clock::default(); members.len()];
-    let Some((first, others)) = members.split_first_mut() else { return (Vec::new(), clocks) };
-    let mut groups: Vec<Vec<Member>> = first.iter().map(|member| vec![member.clone()]).collect();
-    for (rank, other) in others.iter_mut().enumerate() {
-        let later = |&(a, b): &(usize, usize)| (first[a].end, other[b].end.since(first[a].end));
-        let clock = clock::estimate(pairs(first, other).iter().map(later).collect(), at);
-        clocks[rank + 1] = clock;
-        for member in other.iter_mut() {
-            member.end = member.end - clock::ahead(clock, at, member.end);
+    let mut groups: Vec<Vec<Member>> = Vec::new();
+    for (clock, mut own) in clocks.iter_mut().zip(members) {
+        let later = |&(a, b): &(usize, usize)| (groups[a][0].end, own[b].end.since(groups[a][0].end));
+        *clock = clock::estimate(matching::pairs(&groups, &own).iter().map(later).collect(), at);
+        for member in &mut own {
+            member.end = member.end - clock::ahead(*clock, at, member.end);
         }
-        let mut taken = vec![false; other.len()];
-        for (a, b) in pairs(first, other) {
-            groups[a].push(other[b].clone());
-            taken[b] = true;
+        let mut place = vec![None; own.len()];
+        for (a, b) in matching::pairs(&groups, &own) {
+            place[b] = Some(a);
         }
-        let alone = other.iter().zip(taken).filter(|&(_, taken)| !taken).map(|(member, _)| member.clone());
-        groups.extend(alone.map(|member| vec![member]));
-    }
-    groups.sort_by_key(|group| (group[0].end, group[0].rank));
-    (groups, clocks)
-}
-
-/// Pairs of positions in `a` and `b` of the same collective: equal sequence numbers, else the nearest end, each used once.
-fn pairs(a: &[Member], b: &[Member]) -> Vec<(usize, usize)> {
-    let mut by_key: FxHashMap<&(String, String), Vec<usize>> = FxHashMap::default();
-    for (index, member) in b.iter().enumerate() {
-        by_key.entry(&member.key).or_default().push(index);
-    }
-    let mut candidates: Vec<(i64, usize, usize)> = Vec::new();
-    for (index, member) in a.iter().enumerate() {
-        for &other in by_key.get(&member.key).into_iter().flatten() {
-            let distance = b[other].end.since(member.end).abs().0;
-            let near = SAME_END.max(member.dur.min(b[other].dur).scale(SAME_END_SHARE));
-            let same = member.sequence != 0 && member.sequence == b[other].sequence;
-            let unnumbered = member.sequence == 0 || b[other].sequence == 0;
-            if same || (unnumbered && distance <= near.0) {
-                candidates.push((if same { -1 } else { distance }, index, other));
+        for (member, place) in own.into_iter().zip(place) {
+            match place {
+                Some(group) => groups[group].push(member),
+                None => groups.push(vec![member]),
             }
         }
     }
-    candidates.sort_unstable();
-    let (mut used_a, mut used_b) = (vec![false; a.len()], vec![false; b.len()]);
-    candidates.retain(|&(_, i, j)| {
-        let free = !used_a[i] && !used_b[j];
-        (used_a[i], used_b[j]) = (used_a[i] || free, used_b[j] || free);
-        free
-    });
-    candidates.into_iter().map(|(_, i, j)| (i, j)).collect()
+    groups.sort_by_key(|group| (group[0].end, group[0].rank));
+    (groups, clocks)
 }
 
 /// A collective whose members are still tasks of the draft. A matched group of which a member lies outside the window is
@@ -244,8 +215,8 @@ pub(super) fn join(
         }
         let collective = Collective {
             kind: shared.names.intern(&first.kind),
-            group: shared.names.intern(&first.key.1),
-            group_size: group_size(group, ranks, world),
+            group: shared.names.intern(&first.key[1]),
+            group_size: group_size(group, world),
             bytes: bytes.iter().copied().max().unwrap_or_default(),
             transfer,
             loaded: ranks,
@@ -262,10 +233,11 @@ pub(super) fn join(
 /// collectives with itself.
 ///
 /// # Arguments
-/// `ranks`: how many its members stand for; `world`: of the job, those loaded at least.
-fn group_size(group: &[Member], ranks: u32, world: u32) -> u32 {
+/// `world`: of the job, those loaded at least.
+fn group_size(group: &[Member], world: u32) -> u32 {
     let recorded = group.iter().map(|member| member.group_size).max().unwrap_or_default();
-    match recorded.max(if recorded == 0 { world } else { ranks }) {
+    // A rank that stands for others may stand for such of other groups.
+    match recorded.max(if recorded == 0 { world } else { group.len() as u32 }) {
         1 if recorded == 0 => 0,
         size => size,
     }

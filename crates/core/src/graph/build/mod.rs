@@ -28,6 +28,7 @@ mod host;
 mod late;
 mod launch;
 mod lookups;
+mod matching;
 mod observed;
 mod operands;
 mod operators;

@@ -1,0 +1,106 @@
+//! Which members of collectives on different ranks belong together.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::units::{DurNs, TimeNs};
+
+use super::collectives::Member;
+
+/// Members that end within this of each other belong together, once clocks are aligned …
+const SAME_END: DurNs = DurNs(2_000_000);
+
+/// … or within this share of the shorter: ranks leave an all-to-all when their own part is done.
+const SAME_END_SHARE: f64 = 0.3;
+
+/// Pairs of a collective of ranks before and a member of the next: equal sequence numbers, else the nearest end, each used once.
+///
+/// Streams run in order on every rank, and so do the collectives that two streams share: a pair that would cross another of the
+/// same two streams is none.
+///
+/// # Complexity
+/// O((collectives + pairs that may be) · log).
+pub(super) fn pairs(groups: &[Vec<Member>], own: &[Member]) -> Vec<(usize, usize)> {
+    let candidates = Candidates::of(own);
+    let mut found: Vec<(i64, usize, usize)> = Vec::new();
+    for (index, group) in groups.iter().enumerate() {
+        candidates.of_member(own, &group[0], |distance, other| found.push((distance, index, other)));
+    }
+    found.sort_unstable();
+    let mut taken = Taken { groups: vec![false; groups.len()], own: vec![false; own.len()], streams: FxHashMap::default() };
+    let is_taken = |(_, a, b): (i64, usize, usize)| taken.take((&groups[a][0], a), (&own[b], b)).then_some((a, b));
+    found.into_iter().filter_map(is_taken).collect()
+}
+
+/// Members of one rank, as they are looked for.
+struct Candidates<'a> {
+    /// Of one key those without a number, by end.
+    unnumbered: FxHashMap<&'a [String; 3], Vec<(TimeNs, usize)>>,
+    /// Of one key all, by end.
+    all: FxHashMap<&'a [String; 3], Vec<(TimeNs, usize)>>,
+    /// Those of one key and number.
+    numbered: FxHashMap<(&'a [String; 3], u64), Vec<usize>>,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(own: &'a [Member]) -> Self {
+        let mut found =
+            Self { unnumbered: FxHashMap::default(), all: FxHashMap::default(), numbered: FxHashMap::default() };
+        for (index, member) in own.iter().enumerate() {
+            found.all.entry(&member.key).or_default().push((member.end, index));
+            match member.sequence {
+                0 => found.unnumbered.entry(&member.key).or_default().push((member.end, index)),
+                sequence => found.numbered.entry((&member.key, sequence)).or_default().push(index),
+            }
+        }
+        let lists = found.all.values_mut().chain(found.unnumbered.values_mut());
+        lists.for_each(|list| list.sort_unstable());
+        found
+    }
+
+    /// Those that `member` of another rank may belong to, and how far their ends lie apart; -1 for one of the same number.
+    fn of_member(&self, own: &[Member], member: &Member, mut found: impl FnMut(i64, usize)) {
+        if member.sequence != 0 {
+            let same = self.numbered.get(&(&member.key, member.sequence));
+            same.into_iter().flatten().for_each(|&other| found(-1, other));
+        }
+        let ends = if member.sequence == 0 { &self.all } else { &self.unnumbered };
+        let Some(ends) = ends.get(&member.key) else { return };
+        let near = |dur: DurNs| SAME_END.max(dur.scale(SAME_END_SHARE));
+        let (from, to) = (member.end - near(member.dur), member.end + near(member.dur));
+        let first = ends.partition_point(|&(end, _)| end < from);
+        for &(end, other) in ends[first..].iter().take_while(|&&(end, _)| end <= to) {
+            let distance = end.since(member.end).abs();
+            if distance <= near(own[other].dur) {
+                found(distance.0, other);
+            }
+        }
+    }
+}
+
+/// What is paired.
+struct Taken {
+    groups: Vec<bool>,
+    own: Vec<bool>,
+    /// By rank and stream of the one and stream of the other: position of the one to that of the other.
+    streams: FxHashMap<(usize, u32, u32), BTreeMap<u32, u32>>,
+}
+
+impl Taken {
+    /// Pairs the two if nothing stands against it.
+    fn take(&mut self, (member, a): (&Member, usize), (other, b): (&Member, usize)) -> bool {
+        if self.groups[a] || self.own[b] {
+            return false;
+        }
+        let pairs = self.streams.entry((member.rank, member.stream, other.stream)).or_default();
+        let before = pairs.range(..member.activity).next_back().is_some_and(|(_, &at)| at > other.activity);
+        let behind = pairs.range(member.activity..).next().is_some_and(|(_, &at)| at < other.activity);
+        if before || behind {
+            return false;
+        }
+        pairs.insert(member.activity, other.activity);
+        (self.groups[a], self.own[b]) = (true, true);
+        true
+    }
+}

@@ -1,0 +1,128 @@
+//! Collectives of jobs whose ranks form several process groups, or that could be taken for one another.
+
+use retime::session::{Communication, Loaded};
+use serde_json::json;
+
+use crate::support::{engine, jobs};
+
+/// A collective kernel: start and length in µs, stream, and the rank's process group with its ranks.
+struct Collective {
+    at: f64,
+    long: f64,
+    stream: u32,
+    group: Option<(&'static str, String)>,
+    sequence: Option<u64>,
+}
+
+/// The trace of a rank that launches `collectives`, each 8 µs before it begins.
+fn rank_of(world: u32, rank: u32, collectives: &[Collective]) -> serde_json::Value {
+    let mut events = vec![json!({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1,
+                                 "ts": 0.0, "dur": 2000.0, "args": {}})];
+    for (correlation, one) in collectives.iter().enumerate() {
+        let mut args = json!({"device": rank, "stream": one.stream, "correlation": correlation + 1, "dtype": "Float",
+                              "Collective name": "allreduce", "In msg nelems": 1_000_000});
+        if let Some((group, ranks)) = &one.group {
+            args["Process Group Name"] = json!(group);
+            args["Process Group Ranks"] = json!(ranks);
+            args["Group size"] = json!(2);
+        }
+        if let Some(sequence) = one.sequence {
+            args["Seq"] = json!(sequence);
+        }
+        events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+                           "ts": one.at - 8.0, "dur": 2.0, "args": {"correlation": correlation + 1}}));
+        events.push(json!({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": rank,
+                           "tid": one.stream, "ts": one.at, "dur": one.long, "args": args}));
+    }
+    let end = collectives.iter().map(|one| one.at + one.long).fold(0.0, f64::max);
+    events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1,
+                       "ts": 1000.0, "dur": end + 10.0 - 1000.0, "args": {}}));
+    json!({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world},
+           "baseTimeNanoseconds": 0, "traceEvents": events})
+}
+
+fn job(ranks: &[serde_json::Value]) -> (tempfile::TempDir, &'static Loaded) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ranks.iter().enumerate().map(|(rank, trace)| {
+        let path = folder.path().join(format!("rank{rank}.json"));
+        std::fs::write(&path, trace.to_string()).unwrap();
+        path
+    });
+    let paths: Vec<_> = paths.collect();
+    let loaded = jobs::loaded(&paths);
+    (folder, loaded)
+}
+
+/// By collective: the ranks of its members.
+fn members(loaded: &Loaded) -> Vec<Vec<u32>> {
+    let rank = |&node: &retime_core::graph::NodeId| loaded.graph.lanes[loaded.graph.tasks[node].lane.0 as usize].rank.0;
+    let collectives = loaded.graph.collectives.iter();
+    let mut found: Vec<Vec<u32>> = collectives.map(|one| one.members.iter().map(rank).collect()).collect();
+    found.iter_mut().for_each(|ranks| ranks.sort_unstable());
+    found.sort();
+    found
+}
+
+#[test]
+fn groups_of_one_name_are_told_apart_by_their_ranks_and_meet_without_the_first_rank() {
+    let rank = |rank: u32, long: f64| {
+        let ranks = if rank < 2 { "[0, 1]" } else { "[2, 3]" };
+        let late = f64::from(rank % 2) * 100.0;
+        let one = |at: f64, sequence| Collective {
+            at: at + late,
+            long: long - late,
+            stream: 20,
+            group: Some(("tp", ranks.to_owned())),
+            sequence: Some(sequence),
+        };
+        rank_of(4, rank, &[one(1100.0, 1), one(1400.0, 2)])
+    };
+    let (_folder, loaded) = job(&[rank(0, 200.0), rank(1, 200.0), rank(2, 250.0), rank(3, 250.0)]);
+    assert_eq!(members(loaded), [[0, 1], [0, 1], [2, 3], [2, 3]]);
+    assert!(loaded.graph.collectives.iter().all(|one| one.group_size == 2));
+    // Ranks that do the same stand for one another, and their groups stay what they are.
+    let (_folder, alike) = job(&[0, 1, 2, 3].map(|number| rank(number, 200.0)));
+    assert_eq!(members(alike), [[0, 1], [0, 1]]);
+    assert!(alike.graph.collectives.iter().all(|one| (one.group_size, one.loaded) == (2, 4)));
+    let diagnostics = loaded.diagnostics();
+    let said: Vec<&str> = diagnostics.sorted().iter().map(|it| it.code).collect();
+    assert!(!said.contains(&"unmatched-collectives"), "{said:?}");
+}
+
+#[test]
+fn collectives_of_two_streams_are_not_paired_crosswise() {
+    let one = |at: f64, long: f64| Collective { at, long, stream: 20, group: None, sequence: None };
+    // By their ends alone the first of one rank would be the second of the other, and the other way round.
+    let first = rank_of(2, 0, &[one(1100.0, 900.0), one(2010.0, 990.0)]);
+    let second = rank_of(2, 1, &[one(1100.0, 1910.0), one(3020.0, 880.0)]);
+    let (_folder, loaded) = job(&[first, second]);
+    let diagnostics = loaded.diagnostics();
+    let said: Vec<&str> = diagnostics.sorted().iter().map(|it| it.code).collect();
+    assert!(!said.contains(&"cyclic-dependency"), "{said:?}");
+    assert_eq!(members(loaded), [vec![0], vec![0, 1], vec![1]]);
+    assert!(said.contains(&"unmatched-collectives"), "{said:?}");
+}
+
+#[test]
+fn waits_of_collectives_at_a_time_count_once() {
+    // Two streams: on both of the first rank a collective waits for the second rank at the same time.
+    let one = |at: f64, end: f64, stream| Collective {
+        at,
+        long: end - at,
+        stream,
+        group: Some(if stream == 20 { ("a", "[0, 1]".to_owned()) } else { ("b", "[0, 1]".to_owned()) }),
+        sequence: Some(1),
+    };
+    let first = rank_of(2, 0, &[one(100.0, 1900.0, 20), one(110.0, 1900.0, 21)]);
+    let second = rank_of(2, 1, &[one(1800.0, 1900.0, 20), one(1810.0, 1900.0, 21)]);
+    let (_folder, loaded) = job(&[first, second]);
+    let found = Communication::of(&engine(), loaded, &loaded.replay);
+    assert_eq!(found.collectives.len(), 2);
+    for rank in &found.ranks {
+        assert!(rank.wait_ns + rank.transfer_ns <= rank.simulated_ns, "{rank:?}");
+        assert_eq!(rank.exposed_ns + rank.overlapped_ns, rank.transfer_ns);
+    }
+    let summed: i64 = found.collectives.iter().map(|one| one.arrivals[0].wait_ns.0).sum();
+    assert!(found.ranks[0].wait_ns.0 > 1_600_000 && found.ranks[0].wait_ns.0 < summed, "{:?}", found.ranks[0]);
+    assert!(loaded.replay.summary.straggler.unwrap().late_ns <= loaded.replay.summary.simulated_ns);
+}

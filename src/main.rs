@@ -46,7 +46,13 @@ fn main() -> ExitCode {
 /// Says why arguments cannot be used, or the help that they ask for. They may be names of other people's files.
 fn refused(refusal: &clap::Error) -> ExitCode {
     if !refusal.use_stderr() {
-        refusal.exit();
+        return match refusal.print().and_then(|()| stdout().flush()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                let _ = writeln!(stderr(), "retime: cannot write to standard output: {error}");
+                ExitCode::from(1)
+            }
+            _ => ExitCode::SUCCESS,
+        };
     }
     for line in refusal.render().to_string().lines() {
         let _ = writeln!(stderr(), "{}", printable(line));

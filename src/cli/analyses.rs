@@ -116,7 +116,7 @@ pub struct LayersArgs {
     #[command(flatten)]
     pub common: ScenarioCommand,
     /// Take the largest batch within this latency as the optimal one
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = latency)]
     pub latency_ms: Option<f64>,
     /// Show these analyses instead of the overview, e.g. 2,11: 1 batch sizes, 2 layers, 3 latency and 4 memory in order, 5 count,
     /// 6 latency and 7 memory by type, 8 kernels, 9 their roofline, 10 kernels by name and 11 by layer, 12 FLOP and bytes of
@@ -170,6 +170,13 @@ pub struct RooflineArgs {
     pub svg: Option<PathBuf>,
 }
 
+/// A latency in ms that an iteration may have.
+fn latency(text: &str) -> Result<f64, String> {
+    const MOST: f64 = 1e9;
+    let ms = text.parse().ok().filter(|ms| (0.0..=MOST).contains(ms));
+    ms.ok_or_else(|| format!("expected a time in ms from 0 to {MOST}"))
+}
+
 /// Arguments of `overheads`.
 #[derive(Clone, Debug, Args)]
 pub struct OverheadsArgs {
@@ -179,7 +186,7 @@ pub struct OverheadsArgs {
     /// Save the statistics as a JSON database
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Merge these databases in first
+    /// Merge these databases in; without a trace, with one another
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub merge: Vec<PathBuf>,
     /// Replace an existing file

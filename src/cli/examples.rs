@@ -108,7 +108,7 @@ name that `devices show` lists it under:
 pub const CALIBRATE: &str = "\
 Examples:
   retime calibrate microbench.csv --inherits A100-80 -o mine.toml
-  retime calibrate --quick gemm.csv --device MyGPU -o mine.toml
+  retime calibrate --quick gemm.csv --inherits H100-SXM --device MyGPU -o mine.toml
 
 Files in $XDG_CONFIG_HOME/retime/devices are known by their devices' names from then on.";
 

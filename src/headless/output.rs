@@ -91,7 +91,7 @@ impl Table {
 }
 
 /// Which names and meanings the fields of JSON have: it grows when one goes or changes, not when one is added.
-const SCHEMA: u32 = 2;
+pub(super) const SCHEMA: u32 = 2;
 
 /// A result as a program reads it.
 #[derive(Serialize)]
@@ -117,7 +117,8 @@ pub fn write(
     let mut out = Gate { out: io::BufWriter::new(io::stdout().lock()), is_json: output.json };
     let result = if output.json {
         let document = Document { schema: SCHEMA, result: json };
-        serde_json::to_writer(&mut out, &document).map_err(io::Error::from).and_then(|()| writeln!(out))
+        let mut writer = serde_json::Serializer::with_formatter(&mut out, Numbers);
+        document.serialize(&mut writer).map_err(io::Error::from).and_then(|()| writeln!(out))
     } else if output.csv {
         csv().write_csv(&mut out)
     } else {
@@ -126,6 +127,15 @@ pub fn write(
     match result.and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
+    }
+}
+
+/// How JSON has numbers: as usual, but zero without a sign, which sums of nothing have.
+struct Numbers;
+
+impl serde_json::ser::Formatter for Numbers {
+    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        serde_json::ser::CompactFormatter.write_f64(writer, value + 0.0)
     }
 }
 

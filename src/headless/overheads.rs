@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
 use crate::session::{Overwrite, read_overheads, write_new};
-use retime_core::cost::Overheads;
 use retime_core::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
 
 use super::{input, output};
@@ -36,17 +35,25 @@ fn row(row: OverheadRow) -> Row {
 /// # Errors
 /// Nothing could be opened, or a database cannot be read or written.
 pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
-    let engine = input::engine()?;
-    let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-    let mut overheads = extract(&loaded.graph, ProfilerCost::default());
+    // Databases alone are merged with one another, not with those of the bundled sample.
+    let loaded = if args.input.traces.is_empty() && !args.merge.is_empty() {
+        None
+    } else {
+        Some(input::open_one(&input::engine()?, &args.input.traces, iteration)?)
+    };
+    let extracted = loaded.as_ref().map(|loaded| extract(&loaded.graph, ProfilerCost::default()));
+    let mut overheads = extracted.unwrap_or_default();
     for path in &args.merge {
         overheads.merge(&read_overheads(path)?);
     }
     if let Some(path) = &args.save {
-        let is_known = |there: &str| Overheads::from_json(there).is_ok();
-        write_new(path, overheads.to_json().as_bytes(), Overwrite { force: args.force, renews: &is_known })?;
+        write_new(path, overheads.to_json().as_bytes(), Overwrite::forced(args.force))?;
     }
-    let json = input::Envelope::new(&loaded, Answer { rows: overheads.rows().map(row).collect() });
+    let answer = Answer { rows: overheads.rows().map(row).collect() };
+    let json = match &loaded {
+        Some(loaded) => input::Envelope::new(loaded, answer),
+        None => input::Envelope { traces: Vec::new(), answer, diagnostics: Vec::new() },
+    };
     let table = || table(&json.answer.rows);
     output::write(&args.input.output, &json, |out| output::text(&text(&json.answer.rows), out), table)?;
     Ok(())

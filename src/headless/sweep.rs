@@ -77,6 +77,7 @@ struct Part {
     traces: Vec<String>,
     points: Vec<SweepPoint>,
     shard: Option<Shard>,
+    schema: u32,
 }
 
 /// Puts the answers of shards together, their points in turn, as one sweep would have written them.
@@ -85,6 +86,9 @@ fn merge(args: &SweepArgs) -> Result<()> {
     for path in &args.merge {
         let text = read_text(path)?;
         let part: Part = serde_json::from_str(&text).map_err(|error| eyre!("{}: {error}", path.display()))?;
+        if part.schema != output::SCHEMA {
+            return Err(eyre!("{}: of schema {}, this program's is {}", path.display(), part.schema, output::SCHEMA));
+        }
         let shard = part.shard.ok_or_else(|| eyre!("{}: not the answer of a shard", path.display()))?;
         if let Some(at) = part.points.iter().position(|point| !point.is_sound()) {
             let point = &part.points[at];

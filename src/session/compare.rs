@@ -171,7 +171,10 @@ impl Side {
         }
         let mut errors = errors_by_model(&outcome.resolved, &outcome.schedule);
         errors.insert(ASSUMED, assumed.0.abs() as f64);
-        errors.insert(CUT, summary.cut.map_or(0.0, |cut| cut.begin_ns.0.abs() as f64));
+        errors.insert(
+            CUT,
+            summary.cut.filter(|_| !summary.steady.is_compared()).map_or(0.0, |cut| cut.begin_ns.0.abs() as f64),
+        );
         // What predicted times are off by, both sides of one trace are off by.
         let of_edits = if loaded.predicted().is_some() { TYPICAL_SPREAD } else { summary.noise };
         let enabled = outcome.scenario.steps.iter().filter(|step| step.enabled);

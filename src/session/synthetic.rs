@@ -207,7 +207,15 @@ impl SyntheticJob {
         let operators = self.operators(machine);
         let timelines = timeline::schedule(&operators, self.spec.steps);
         // Not before there is something to write: whoever interrupts the work finds no empty folder.
+        let fail =
+            |reason: &str| Err(SessionError::Write { path: folder.display().to_string(), reason: reason.to_owned() });
         let is_new = !folder.exists();
+        if !is_new && !folder.is_dir() {
+            return fail("is no folder; name a new or empty one");
+        }
+        if !is_new && std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()) {
+            return fail("holds files, with which these would be no job; name a new or empty folder");
+        }
         std::fs::create_dir_all(folder)
             .map_err(|error| SessionError::Write { path: folder.display().to_string(), reason: error.to_string() })?;
         let about = format!("made-up DLRM, seed {}, on {}", self.spec.seed, machine.device.id);

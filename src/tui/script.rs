@@ -8,6 +8,7 @@ use super::app::App;
 use super::command::run_line;
 use super::effect::Effect;
 use super::message::Message;
+use super::overlay::Overlay;
 
 /// A script that is being played.
 #[derive(Debug)]
@@ -104,6 +105,7 @@ fn play(app: &mut App, line: ScriptLine) -> Vec<Effect> {
     let nested = app.script.take();
     let (ran, verdict) = (run_line(app, &line.text), app.verdict.take());
     let (effects, error) = match ran {
+        Ok(_) if asks(app) => (Vec::new(), Some("more is asked for; say all of it on the line".to_owned())),
         Ok(effects) => (effects, None),
         Err(error) => (Vec::new(), Some(error)),
     };
@@ -116,6 +118,11 @@ fn play(app: &mut App, line: ScriptLine) -> Vec<Effect> {
         script.played.push(played);
     }
     effects
+}
+
+/// Whether a prompt waits for an answer that no script gives; it is closed.
+fn asks(app: &mut App) -> bool {
+    app.overlay.take_if(|overlay| matches!(overlay, Overlay::Prompt(_))).is_some()
 }
 
 fn played(app: &App, line: ScriptLine, verdict: Option<Verdict>, error: Option<String>) -> Played {

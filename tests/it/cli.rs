@@ -256,14 +256,23 @@ fn no_command_writes_over_what_it_read() {
         (&trace, vec!["simulate", &trace, "--log", &trace]),
         (&steps, vec!["export", &trace, "--scenario", &steps, "--force", "-o", &steps]),
         (&saved, vec!["export", &trace, "--overheads", &saved, "--force", "-o", &saved]),
+        (&saved, vec!["overheads", &trace, "--merge", &saved, "--force", "--save", &saved]),
         (&place("own.retime"), vec!["run", &place("own.retime"), &trace]),
     ] {
         let before = kept(name);
         let output = retime().args(&arguments).output().unwrap();
         assert!(!output.status.success() && kept(name) == before, "{arguments:?} wrote over {name}");
     }
-    // A database that is merged takes the place of the one it was.
-    retime().args(["overheads", &trace, "--merge", &saved, "--save", &saved, "--force"]).assert().success();
+    // Databases without a trace are merged with one another alone.
+    let both = place("both.json");
+    retime().args(["overheads", "--merge", &saved, &saved, "--save", &both]).assert().success();
+    let rows = |arguments: &[&str]| json(arguments)["rows"].as_array().unwrap().clone();
+    let (one, two) = (rows(&["overheads", &trace]), rows(&["overheads", "--merge", &both]));
+    assert_eq!(one.len(), two.len());
+    for (one, two) in one.iter().zip(&two) {
+        assert_eq!((&one["op"], &one["type"]), (&two["op"], &two["type"]));
+        assert_eq!(2 * one["count"].as_u64().unwrap(), two["count"].as_u64().unwrap());
+    }
 }
 
 #[test]

@@ -215,3 +215,30 @@ fn throughput_of_more_ranks_is_that_of_all_of_them() {
     assert!((one - 1024.0).abs() < 1e-9, "{one}");
     assert!((four - 4.0 * one).abs() < 1e-9 && (eight - 8.0 * one).abs() < 1e-9 && (one - same).abs() < 1e-9);
 }
+
+/// Packed messages follow the batch, whichever edit came first.
+#[test]
+fn what_is_packed_follows_the_collective_it_is_packed_for() {
+    let Some(path) = shared("recsys-a100x8-rank3/control.json.gz") else { return };
+    let loaded = jobs::loaded(&[path]);
+    let steady = |lines: &[&str]| {
+        let outcome = engine().evaluate(loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+        (outcome.summary.steady_ns, outcome.summary.gpu_active_ns)
+    };
+    let resized = steady(&["resize-batch 16384", "compress-comm 4"]);
+    assert_eq!(steady(&["compress-comm 4", "resize-batch 16384"]), resized);
+    let twice = steady(&["resize-batch 16384", "compress-comm 2", "compress-comm 2"]);
+    assert_eq!(steady(&["compress-comm 2", "resize-batch 16384", "compress-comm 2"]), twice);
+    assert_eq!(steady(&["compress-comm 2", "compress-comm 2", "resize-batch 16384"]), twice);
+}
+
+#[test]
+fn exchanges_that_more_ranks_leave_alone_are_named_with_and_without_a_link() {
+    let Some(path) = shared("recsys-a100x8-rank3/control.json.gz") else { return };
+    let loaded = jobs::loaded(&[path]);
+    for line in ["scale-ranks 64", "scale-ranks 64 InfiniBand-HDR", "scale-ranks 64 InfiniBand-HDR 8 1"] {
+        assert!(unhandled(loaded, line).contains("not touched: all-to-all ×7"), "{line}: {}", unhandled(loaded, line));
+    }
+    // Among four devices a node those between nodes take other times.
+    assert!(!unhandled(loaded, "scale-ranks 64 InfiniBand-HDR 4").contains("not touched"));
+}

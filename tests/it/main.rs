@@ -35,6 +35,7 @@ mod place_on;
 mod placed_on_gpu;
 mod process_groups;
 mod published;
+mod refusals;
 mod replay;
 mod reshard;
 mod scenario;

@@ -58,7 +58,9 @@ fn members(loaded: &Loaded) -> Vec<Vec<u32>> {
     let rank = |&node: &retime_core::graph::NodeId| loaded.graph.lanes[loaded.graph.tasks[node].lane.0 as usize].rank.0;
     let collectives = loaded.graph.collectives.iter();
     let mut found: Vec<Vec<u32>> = collectives.map(|one| one.members.iter().map(rank).collect()).collect();
-    found.iter_mut().for_each(|ranks| ranks.sort_unstable());
+    for ranks in &mut found {
+        ranks.sort_unstable();
+    }
     found.sort();
     found
 }

@@ -205,7 +205,8 @@ fn significant(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Resul
     } else {
         3
     };
-    f.pad(&format!("{value:.digits$} {unit}"))
+    // Sums of nothing are -0.
+    f.pad(&format!("{:.digits$} {unit}", value + 0.0))
 }
 
 impl fmt::Display for DurNs {

@@ -165,7 +165,7 @@ pub enum FitError {
         /// As read.
         us: String,
         /// How far off it is.
-        times: u64,
+        times: String,
         /// From what, with the device.
         than: String,
     },

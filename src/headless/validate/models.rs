@@ -63,6 +63,7 @@ pub fn run(args: &TraceArgs) -> Result<u8> {
     unused.extend(unknown.map(|(device, rows)| format!("{rows} rows of `{device}`, which is in no device file")));
     let rows = validate_models(&engine.models, &engine.catalog, measured);
     let traced = traced::compare(&engine, &traces);
+    let status = if rows.is_empty() && traced.kernels.rows.is_empty() { 1 } else { status };
     if let (true, true, Some(reason)) = (tables.is_empty(), traced.kernels.rows.is_empty(), traced.left_out.first()) {
         return Err(eyre!("{reason}"));
     }

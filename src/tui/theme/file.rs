@@ -93,8 +93,12 @@ fn parse(name: &str, files: &[(String, String)]) -> Result<ThemeFile, ThemeError
     let user = files.iter().find(|(theme, _)| theme == name).map(|(_, text)| text.as_str());
     let text = user.or_else(|| BUILTIN.iter().find(|(theme, _)| *theme == name).map(|&(_, text)| text));
     let unknown = || ThemeError::Unknown { name: name.to_owned(), known: Theme::names(files).join(", ") };
-    toml::from_str(text.ok_or_else(unknown)?)
-        .map_err(|error| ThemeError::Syntax { theme: name.to_owned(), reason: error.to_string() })
+    let text = text.ok_or_else(unknown)?;
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let reason = format!("line {}: {}", before.matches('\n').count() + 1, error.message());
+        ThemeError::Syntax { theme: name.to_owned(), reason }
+    })
 }
 
 fn check_keys(theme: &str, merged: &ThemeFile) -> Result<(), ThemeError> {

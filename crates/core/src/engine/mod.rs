@@ -444,7 +444,8 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
     let steps = step_outcomes(scenario, &resolved, &recorded);
     let (resolved, schedule) = (Arc::new(resolved), Arc::new(schedule));
     let mut outcome = Outcome { revision, scenario: scenario.clone(), resolved, schedule, recorded, summary, steps };
-    if let Some(replay) = replay.filter(|replay| !replay.summary.steady.is_compared()) {
+    let is_shown = !outcome.summary.steady.is_compared() || outcome.summary.both_named().is_some();
+    if let Some(replay) = replay.filter(|_| is_shown) {
         let (period, base) = (outcome.summary.simulated_ns, outcome.summary.base_simulated_ns);
         outcome.summary.cut = PeriodShift::of(outcome.end().since(replay.end()), period, base);
     }

@@ -87,14 +87,17 @@ impl PeriodShift {
     pub(super) fn of(end_ns: DurNs, period: DurNs, base: DurNs) -> Option<Self> {
         let change = period - base;
         let is_change = change.0.abs() as f64 > Self::LEAST * base.0 as f64;
-        let is_against = is_change && end_ns.0.signum() * change.0.signum() < 0;
+        let is_against = is_change && end_ns.0.signum() * change.0.signum() <= 0;
         is_against.then_some(Self { end_ns, begin_ns: end_ns - change })
     }
 
     /// In a sentence.
     pub fn sentence(&self) -> String {
-        let moved =
-            |by: DurNs| if by < DurNs::ZERO { format!("{} earlier", DurNs(-by.0)) } else { format!("{by} later") };
+        let moved = |by: DurNs| match by.0.signum() {
+            -1 => format!("{} earlier", DurNs(-by.0)),
+            0 => "as before".to_owned(),
+            _ => format!("{by} later"),
+        };
         let (end, begin) = (moved(self.end_ns), moved(self.begin_ns));
         format!(
             "this step ends {end}, the one before it {begin}: the iteration is the time between; `--iteration all` shows every step's"

@@ -104,13 +104,16 @@ pub fn column(line: &str, at: usize) -> usize {
 }
 
 impl Word<'_> {
-    /// A whole number within `range`.
+    /// A whole number within `range`; between groups of three digits may be commas, between any underscores.
     ///
     /// # Errors
     /// Not a whole number, or out of range; the message says the range.
     pub fn whole(self, range: std::ops::RangeInclusive<u64>) -> Result<u64, StepError> {
+        let mut groups = self.text.split(',');
+        let (first, is_grouped) = (groups.next().unwrap_or_default(), groups.all(|group| group.len() == 3));
+        let is_number = is_grouped && ((1..=3).contains(&first.len()) || !self.text.contains(','));
         let digits = self.text.replace(['_', ','], "");
-        let value = digits.parse().ok().filter(|value| range.contains(value));
+        let value = digits.parse().ok().filter(|value| is_number && range.contains(value));
         let (from, to) = (range.start(), range.end());
         let message = || format!("`{}`: expected a whole number from {from} to {to}", self.text);
         value.ok_or_else(|| StepError::at(self.column, message()))

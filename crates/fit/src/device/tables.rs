@@ -63,7 +63,8 @@ impl Tables {
             if let Some((times, than)) = impossible(row, device) {
                 let (line, us) = (row.line, format!("{:.4}", row.us));
                 let name = self.names.get(*file).cloned().unwrap_or_default();
-                return Err((name, FitError::Impossible { line, us, times: times as u64, than }));
+                let times = if times < 1e6 { format!("{times:.0}") } else { format!("{times:.1e}") };
+                return Err((name, FitError::Impossible { line, us, times, than }));
             }
             rows.extend(row.clone().of_one_kernel(device));
         }

@@ -28,7 +28,8 @@ pub(super) fn pairs(groups: &[Vec<Member>], own: &[Member]) -> Vec<(usize, usize
         candidates.of_member(own, &group[0], |distance, other| found.push((distance, index, other)));
     }
     found.sort_unstable();
-    let mut taken = Taken { groups: vec![false; groups.len()], own: vec![false; own.len()], streams: FxHashMap::default() };
+    let mut taken =
+        Taken { groups: vec![false; groups.len()], own: vec![false; own.len()], streams: FxHashMap::default() };
     let is_taken = |(_, a, b): (i64, usize, usize)| taken.take((&groups[a][0], a), (&own[b], b)).then_some((a, b));
     found.into_iter().filter_map(is_taken).collect()
 }

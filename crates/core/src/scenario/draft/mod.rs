@@ -27,7 +27,7 @@ use crate::cost::Work;
 use crate::graph::{Dependency, ExecutionGraph, LaneId, NodeId, OperatorId, TaskKind};
 use crate::units::Bytes;
 
-pub use added::{Cast, Source};
+pub use added::{Cast, Packed, Source};
 pub use edges::{DraftEdge, order_kind};
 pub use figures::Figure;
 pub use machine::Layout;

@@ -100,7 +100,7 @@ pub(super) fn follow_operands(draft: &mut Draft<'_>) {
         // What was never measured is predicted anew; what was takes the ratio.
         let was_measured = draft.price_of(node).provenance == Provenance::Measured;
         let is_planned = match source {
-            Source::Planned(_) | Source::Cast(_) | Source::InsteadOf(_) | Source::Input(..) => true,
+            Source::Planned(_) | Source::Cast(_) | Source::InsteadOf(_) | Source::Input(..) | Source::Packs(_) => true,
             Source::Like(..) => !was_measured,
             Source::Given | Source::Repeats(_) | Source::Merges(..) => false,
         };

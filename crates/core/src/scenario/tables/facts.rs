@@ -35,8 +35,13 @@ use super::Table;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FactsError {
     /// Not TOML of the expected form.
-    #[error("{0}")]
-    Syntax(String),
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// What the TOML reader says.
+        message: String,
+    },
     /// An entry names no table.
     #[error("table {0}: needs `rank = 0` or `id = \"t0\"`")]
     Nameless(usize),
@@ -163,7 +168,10 @@ impl TableFacts {
     /// # Errors
     /// The first entry that cannot be used, with its place.
     pub fn from_toml(text: &str) -> Result<Self, FactsError> {
-        let facts: Self = toml::from_str(text).map_err(|error| FactsError::Syntax(error.to_string()))?;
+        let facts: Self = toml::from_str(text).map_err(|error| {
+            let line = crate::device::error::line_of(text, error.span());
+            FactsError::Syntax { line, message: error.message().to_owned() }
+        })?;
         if let Some((at, reason)) = facts.collectives.iter().enumerate().find_map(|(at, it)| Some((at, it.fault()?))) {
             return Err(FactsError::Collective { entry: at + 1, reason });
         }

@@ -15,7 +15,7 @@ use crate::scenario::draft::{Combine, Draft, Layout, Node, SharedStates};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::Bytes;
+use crate::units::{Bytes, DurNs};
 
 use super::report::{count, in_step, survey};
 use super::swap_link::{collectives, note_waiting, untouched};
@@ -110,6 +110,11 @@ impl Transform for ScaleRanks {
         let is_meant = |draft: &Draft<'_>, node| draft.role(node).is_data_parallel();
         let groups: Vec<(Node, u32)> = groups(draft).into_iter().filter(|&(node, _)| is_meant(draft, node)).collect();
         let before = groups.iter().map(|&(_, ranks)| ranks).max().unwrap_or(0);
+        let times = |draft: &Draft<'_>| -> BTreeMap<Node, DurNs> {
+            let others = collectives(draft).into_iter().filter(|&node| !is_meant(draft, node));
+            others.map(|node| (node, draft.price_of(node).duration)).collect()
+        };
+        let before_nodes = times(draft);
         if link.is_some() || self.per_node.is_some() {
             let algorithm = self.algorithm;
             draft.set_layout(Layout { link: link.clone(), devices: self.per_node, ports: self.ports, algorithm });
@@ -145,9 +150,10 @@ impl Transform for ScaleRanks {
             let over_nodes = survey(draft, others, String::new());
             report.changed += over_nodes.changed;
             report.effects.extend(over_nodes.effects);
-        } else {
-            report.effects.extend(untouched(draft, |node| is_meant(draft, node)));
         }
+        let over_nodes = times(draft);
+        let is_moved = |node| over_nodes.get(&node) != before_nodes.get(&node);
+        report.effects.extend(untouched(draft, |node| is_meant(draft, node) || is_moved(node)));
         let link = link.as_ref().or_else(|| draft.layout().link.as_ref().filter(|_| joins)).cloned();
         self.note_assumptions(draft, (before, link.as_ref()), &mut report);
         report
@@ -185,6 +191,7 @@ impl ScaleRanks {
                 Work { shape, read: message, written: message, ..work.clone() }
             });
         }
+        draft.follow_added();
         let summary =
             format!("{} of data-parallel ranks among {}", count(in_step(draft, &nodes), "collective"), self.ranks);
         let mut report = survey(draft, nodes, summary);

@@ -7,7 +7,7 @@ use crate::cost::operators::movement_work;
 use crate::cost::{CollectiveKind, Family, Prediction, Shape, Work, unmodelled};
 use crate::graph::{Dependency, DependencyKind, LaneKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, Source};
+use crate::scenario::draft::{Draft, Node, Packed, Source};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
@@ -72,6 +72,7 @@ impl Transform for CompressComm {
                 ..work.clone()
             });
         }
+        draft.take_packed_as_carried();
         let all = count(in_step(draft, &told), "collective");
         let summary = format!("{all} with fewer bytes, {packed} packed and unpacked");
         let mut report = survey(draft, nodes.iter().copied(), summary);
@@ -135,8 +136,9 @@ impl CompressComm {
 }
 
 fn launch(draft: &mut Draft<'_>, (node, side): (Node, Side), name: &str, work: Work, prediction: Prediction) -> Node {
+    let source = Source::Packs(Packed { of: node, carried: Bytes(0), read: work.read, written: work.written });
     let (name, operator, lane) = (Arc::from(name), draft.operator_of(node), draft.lane_of(node));
-    let new = NewKernel { name, operator, work: Some(Arc::new(work)), prediction, source: Source::Given, caller: None };
+    let new = NewKernel { name, operator, work: Some(Arc::new(work)), prediction, source, caller: None };
     kernel::launch(draft, node, side, lane, new).kernel
 }
 

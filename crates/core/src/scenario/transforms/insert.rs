@@ -14,7 +14,7 @@ use crate::units::DurNs;
 
 use super::insert_operator;
 use super::kernel::{self, NewKernel, Side};
-use super::report::{SHARED, count, in_step};
+use super::report::{SHARED, count, in_step, tell_elsewhere};
 use super::stream::Streams;
 
 /// Adds a kernel after each selected one, launched right after it: on its stream, or on another where it waits for it.
@@ -88,6 +88,7 @@ impl Transform for InsertKernel {
         if self.stream.is_some() {
             report.say(Effect::assumption(SHARED));
         }
+        tell_elsewhere(&mut report, draft, &places);
         report
     }
 }

@@ -10,7 +10,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
 
-use super::report::{count, in_step};
+use super::report::{count, in_step, tell_elsewhere};
 
 /// Takes the selected tasks out. Where all device work of an operator goes, its host time and launches go too.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,9 @@ impl Transform for Remove {
         let changed = all.len() + orphans.len();
         let tasks = in_step(draft, &all) + in_step(draft, &orphans);
         let summary = format!("{} out, {} of them on the device", count(tasks, "task"), in_step(draft, &device));
-        StepReport { changed, summary, ..StepReport::default() }
+        let mut report = StepReport { changed, summary, ..StepReport::default() };
+        tell_elsewhere(&mut report, draft, &all);
+        report
     }
 }
 

@@ -150,6 +150,13 @@ pub(super) fn in_step<N: Into<Node> + Copy>(draft: &Draft<'_>, nodes: &[N]) -> u
     nodes.iter().filter(|&&node| draft.is_in_step(node.into())).count()
 }
 
+/// Says of what was chosen if none of it is of the modelled step: the recorded window changes then only where it begins.
+pub(super) fn tell_elsewhere<N: Into<Node> + Copy>(report: &mut StepReport, draft: &Draft<'_>, chosen: &[N]) {
+    if in_step(draft, chosen) == 0 {
+        report.say(Effect::none("what matches is of other steps than the modelled one"));
+    }
+}
+
 /// A name that fits a line.
 pub(super) fn brief(name: &str) -> String {
     const LONGEST: usize = 60;

@@ -9,7 +9,7 @@ use crate::scenario::selector::Selector;
 use crate::scenario::text::short;
 use crate::scenario::transform::{StepReport, Transform};
 
-use super::report::{count, in_step};
+use super::report::{count, in_step, tell_elsewhere};
 
 /// Multiplies the duration of the selected tasks.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,8 @@ impl Transform for Scale {
             draft.stretch(node, self.factor);
         }
         let summary = format!("{} ×{}", count(in_step(draft, &chosen), "task"), short(self.factor));
-        StepReport { changed: chosen.len(), summary, ..StepReport::default() }
+        let mut report = StepReport { changed: chosen.len(), summary, ..StepReport::default() };
+        tell_elsewhere(&mut report, draft, &chosen);
+        report
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossterm::event::Event as Input;
 use ratatui::layout::Size;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -121,7 +121,8 @@ fn event_of(input: Input) -> Option<Event> {
 
 /// Signals that end or suspend the program become events. A screen that does not leave is left as it is.
 fn watch_signals(sender: Sender<Event>, stopped_by: Arc<OnceLock<i32>>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTSTP])?;
+    const ENDING: [i32; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU];
+    let mut signals = Signals::new(ENDING.into_iter().chain([SIGTSTP]))?;
     thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGTSTP {

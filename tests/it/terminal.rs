@@ -17,7 +17,7 @@ fn it_starts_on_the_alternate_screen_and_leaves_with_status_0() {
 
 #[test]
 fn a_signal_to_end_gives_the_terminal_back() {
-    for name in ["TERM", "INT", "HUP"] {
+    for name in ["TERM", "INT", "HUP", "QUIT", "ALRM", "USR1", "USR2", "XCPU"] {
         let mut session = Session::open();
         session.signal(name);
         assert!(!session.child.wait().unwrap().success(), "{name}");

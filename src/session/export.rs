@@ -102,6 +102,9 @@ pub fn export_to(
         let unfolded = Exported { loaded: &all, outcome: &outcome, ..exported };
         return export_to(engine, path, unfolded, format, replace);
     }
+    if path.exists() && !path.is_file() && !path.is_dir() {
+        return Err(fail(path, "is no regular file".to_owned()));
+    }
     let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let files = if format == ExportFormat::Chrome && (loaded.graph.ranks.len() > 1 || is_folder) {
         let documents = Timeline::new(outcome).chrome_by_rank(loaded);

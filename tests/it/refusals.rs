@@ -99,3 +99,11 @@ fn an_edit_of_other_steps_than_the_modelled_one_is_called_that() {
     assert!(own.contains("1 task ×2") && !own.contains("no effect"), "{own}");
     assert!(other.contains("0 tasks ×2") && other.contains("no effect: what matches is of other steps"), "{other}");
 }
+
+#[test]
+#[cfg(unix)]
+fn ranks_are_not_written_beside_a_device() {
+    let rank = |rank: u32| sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")).display().to_string();
+    let (status, said) = ran(&["export", &rank(0), &rank(1), "--force", "-o", "/dev/null"]);
+    assert!(status == 1 && said.contains("is no regular file"), "{said}");
+}

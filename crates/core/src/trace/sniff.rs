@@ -6,10 +6,11 @@ use std::path::Path;
 const JSON_ADVICE: &str = "give the JSON (or .json.gz) that torch.profiler wrote";
 
 /// First bytes → what they are and what to do.
-const KINDS: [(&[u8], &str, &str); 10] = [
+const KINDS: [(&[u8], &str, &str); 11] = [
     (b"\x89PNG", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
     (b"\xff\xd8\xff", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
     (b"GIF8", "an image", "a picture of a timeline cannot be re-timed; give the trace it was made from"),
+    (b"PAR1", "Parquet", "of Nsight Systems give the .sqlite that `nsys export --type sqlite` writes"),
     (b"PK\x03\x04", "a zip archive", "unpack it first, or pack with tar and gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd-compressed", "unpack it first with `zstd -d`"),
     (b"\xfd7zXZ", "xz-compressed", "unpack it first with `xz -d`"),
@@ -21,6 +22,9 @@ const KINDS: [(&[u8], &str, &str); 10] = [
 
 /// The first attribute of a Chakra file's metadata, as protobuf writes it: a field of six characters.
 const CHAKRA_METADATA: &[u8] = b"\x0a\x06schema";
+
+/// How the names of planes begin in a file of XLA's profiler, a protobuf whose first field is a plane.
+const XPLANES: [&[u8]; 2] = [b"/host:", b"/device:"];
 
 /// What text of no known kind is called.
 pub(super) const PLAIN_TEXT: &str = "plain text";
@@ -47,6 +51,11 @@ pub(super) fn not_a_trace(head: &[u8], path: &Path) -> Option<OpenError> {
             "give the PyTorch execution trace (JSON, from ExecutionTraceObserver) that it was converted from",
         ));
     }
+    let holds = |name: &&[u8]| head.windows(name.len()).any(|window| window == *name);
+    let is_long_field = matches!(head, [b'\n', length, ..] if *length >= 0x80);
+    if is_long_field && XPLANES.iter().any(holds) {
+        return Some(error("XSpace protobuf of XLA's profiler", "give the .trace.json.gz that is written beside it"));
+    }
     if head.contains(&0) {
         return Some(error("binary", JSON_ADVICE));
     }
@@ -64,6 +73,9 @@ mod tests {
         assert!(shown(b"\"Index\",\"KernelName\",\"gpu-id\"\n0,").contains("rocprof"));
         assert!(shown(b"hello").contains("plain text"));
         assert!(shown(b"^\x12\x10\x0a\x06schema\xea\x01").contains("Chakra protobuf"));
+        assert!(shown(b"\n\xa1\xf0\x08\x12\x0e/host:metadata").contains("XLA's profiler"));
+        assert!(shown(b"PAR1\x15\x04").contains("nsys export"));
+        assert_eq!(shown(b"\n{\"traceEvents\": [{\"name\": \"/host:cpu\""), "");
         assert!(shown(b"\0\x05\x16").contains("binary"));
         assert_eq!(shown(b"  {\"traceEvents\": ["), "");
     }

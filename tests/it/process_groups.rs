@@ -105,6 +105,34 @@ fn collectives_of_two_streams_are_not_paired_crosswise() {
     assert!(said.contains(&"unmatched-collectives"), "{said:?}");
 }
 
+/// The gathered whole is as many times larger as there are ranks; what crosses links follows from a rank's part.
+#[test]
+fn the_message_of_an_all_gather_is_what_a_rank_puts_in() {
+    let of = |own: u64, all: u64| {
+        let one = Collective {
+            at: 1100.0,
+            long: 200.0,
+            stream: 20,
+            group: Some(("w", "[0, 1]".to_owned())),
+            sequence: Some(1),
+        };
+        let mut trace = rank_of(2, 0, &[one]);
+        for event in trace["traceEvents"].as_array_mut().unwrap() {
+            if event["cat"] == "kernel" {
+                event["name"] = json!("ncclDevKernel_AllGather_RING_LL");
+                event["args"]["Collective name"] = json!("_allgather_base");
+                event["args"]["In msg nelems"] = json!(own);
+                event["args"]["Out msg nelems"] = json!(all);
+            }
+        }
+        let (_folder, loaded) = job(&[trace]);
+        loaded.graph.collectives[0].bytes.0
+    };
+    assert_eq!(of(1_000_000, 2_000_000), 4_000_000);
+    assert_eq!(of(0, 2_000_000), 4_000_000);
+    assert_eq!(of(1_000_000, 0), 4_000_000);
+}
+
 #[test]
 fn waits_of_collectives_at_a_time_count_once() {
     // Two streams: on both of the first rank a collective waits for the second rank at the same time.

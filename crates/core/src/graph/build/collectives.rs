@@ -5,14 +5,14 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Clock, Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
-use crate::trace::EventId;
+use crate::trace::{CollectiveArgs, EventId};
 use crate::units::{Bytes, DurNs, TimeNs};
 
 use super::activities::{Activity, ActivityKind, Stream, plain_kernel_name};
 use super::clock;
 use super::draft::{Draft, NONE};
 use super::emit::Shared;
-use super::matching;
+use super::matching::Groups;
 use super::observed::Observed;
 use super::operands;
 use super::operators::OperatorTable;
@@ -71,16 +71,25 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
         activity: index,
         stream: activity.stream,
         kind: kind_in_context(observed, &kind, activity.call),
-        key: [kind, trace.names.get(args.group).to_owned(), trace.names.get(args.ranks).to_owned()],
+        key: [kind.clone(), trace.names.get(args.group).to_owned(), trace.names.get(args.ranks).to_owned()],
         sequence: args.sequence,
         end: TimeNs(activity.end.since(zero).0),
         dur: activity.dur(),
         group_size: args.group_size,
-        bytes: message(match size * args.in_elements.max(args.out_elements) {
+        bytes: message(match size * elements(&kind, args) {
             _ if activity.on_host => recorded_bytes(observed, activity.event),
             Bytes(0) => annotated_bytes(observed, activity.call),
             bytes => bytes,
         }),
+    }
+}
+
+/// Elements of a message, as recorded: of an all-gather those that the rank puts in, otherwise the larger of what goes in and comes out.
+fn elements(kind: &str, args: CollectiveArgs) -> u64 {
+    match (kind, args.in_elements) {
+        ("all-gather", 0) => args.out_elements / u64::from(args.group_size.max(1)),
+        ("all-gather", own) => own,
+        (_, own) => own.max(args.out_elements),
     }
 }
 
@@ -135,24 +144,20 @@ pub(super) fn kind_of(name: &str) -> String {
 /// The members of each collective, one per rank at most, ordered by end; and the clock of each rank against the first's.
 pub(super) fn matched(members: Vec<Vec<Member>>, at: TimeNs) -> (Vec<Vec<Member>>, Vec<Clock>) {
     let mut clocks = vec![Clock::default(); members.len()];
-    let mut groups: Vec<Vec<Member>> = Vec::new();
+    let mut groups = Groups::default();
     for (clock, mut own) in clocks.iter_mut().zip(members) {
-        let later = |&(a, b): &(usize, usize)| (groups[a][0].end, own[b].end.since(groups[a][0].end));
-        *clock = clock::estimate(matching::pairs(&groups, &own).iter().map(later).collect(), at);
+        let later = |&(a, b): &(usize, usize)| {
+            let end = groups.list[a][0].end;
+            (end, own[b].end.since(end))
+        };
+        *clock = clock::estimate(groups.pairs(&own).iter().map(later).collect(), at);
         for member in &mut own {
             member.end = member.end - clock::ahead(*clock, at, member.end);
         }
-        let mut place = vec![None; own.len()];
-        for (a, b) in matching::pairs(&groups, &own) {
-            place[b] = Some(a);
-        }
-        for (member, place) in own.into_iter().zip(place) {
-            match place {
-                Some(group) => groups[group].push(member),
-                None => groups.push(vec![member]),
-            }
-        }
+        let pairs = groups.pairs(&own);
+        groups.join(own, &pairs);
     }
+    let mut groups = groups.list;
     groups.sort_by_key(|group| (group[0].end, group[0].rank));
     (groups, clocks)
 }

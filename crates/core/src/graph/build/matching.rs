@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::units::{DurNs, TimeNs};
 
@@ -14,24 +14,51 @@ const SAME_END: DurNs = DurNs(2_000_000);
 /// … or within this share of the shorter: ranks leave an all-to-all when their own part is done.
 const SAME_END_SHARE: f64 = 0.3;
 
-/// Pairs of a collective of ranks before and a member of the next: equal sequence numbers, else the nearest end, each used once.
-///
-/// Streams run in order on every rank, and so do the collectives that two streams share: a pair that would cross another of the
-/// same two streams is none.
-///
-/// # Complexity
-/// O((collectives + pairs that may be) · log).
-pub(super) fn pairs(groups: &[Vec<Member>], own: &[Member]) -> Vec<(usize, usize)> {
-    let candidates = Candidates::of(own);
-    let mut found: Vec<(i64, usize, usize)> = Vec::new();
-    for (index, group) in groups.iter().enumerate() {
-        candidates.of_member(own, &group[0], |distance, other| found.push((distance, index, other)));
+/// Collectives of the ranks so far.
+#[derive(Default)]
+pub(super) struct Groups {
+    /// Of each its members.
+    pub(super) list: Vec<Vec<Member>>,
+    /// By what is matched: which.
+    by_key: FxHashMap<[String; 3], Vec<usize>>,
+}
+
+impl Groups {
+    /// Pairs of a collective and a member of the next rank: equal sequence numbers, else the nearest end, each used once.
+    ///
+    /// Streams run in order on every rank, and so do the collectives that two streams share: a pair that would cross another of the
+    /// same two streams is none.
+    ///
+    /// # Complexity
+    /// O((own members, collectives of their keys and pairs that may be) · log).
+    pub(super) fn pairs(&self, own: &[Member]) -> Vec<(usize, usize)> {
+        let candidates = Candidates::of(own);
+        let mut found: Vec<(i64, usize, usize)> = Vec::new();
+        for &index in candidates.all.keys().filter_map(|key| self.by_key.get(*key)).flatten() {
+            candidates.of_member(own, &self.list[index][0], |distance, other| found.push((distance, index, other)));
+        }
+        found.sort_unstable();
+        let mut taken = Taken::default();
+        let is_taken =
+            |(_, a, b): (i64, usize, usize)| taken.take((&self.list[a][0], a), (&own[b], b)).then_some((a, b));
+        found.into_iter().filter_map(is_taken).collect()
     }
-    found.sort_unstable();
-    let mut taken =
-        Taken { groups: vec![false; groups.len()], own: vec![false; own.len()], streams: FxHashMap::default() };
-    let is_taken = |(_, a, b): (i64, usize, usize)| taken.take((&groups[a][0], a), (&own[b], b)).then_some((a, b));
-    found.into_iter().filter_map(is_taken).collect()
+
+    /// Takes a rank's members in, those of `pairs` into the collective that they are paired with.
+    pub(super) fn join(&mut self, own: Vec<Member>, pairs: &[(usize, usize)]) {
+        let mut place = vec![None; own.len()];
+        for &(group, member) in pairs {
+            place[member] = Some(group);
+        }
+        for (member, place) in own.into_iter().zip(place) {
+            if let Some(group) = place {
+                self.list[group].push(member);
+            } else {
+                self.by_key.entry(member.key.clone()).or_default().push(self.list.len());
+                self.list.push(vec![member]);
+            }
+        }
+    }
 }
 
 /// Members of one rank, as they are looked for.
@@ -81,9 +108,10 @@ impl<'a> Candidates<'a> {
 }
 
 /// What is paired.
+#[derive(Default)]
 struct Taken {
-    groups: Vec<bool>,
-    own: Vec<bool>,
+    groups: FxHashSet<usize>,
+    own: FxHashSet<usize>,
     /// By rank and stream of the one and stream of the other: position of the one to that of the other.
     streams: FxHashMap<(usize, u32, u32), BTreeMap<u32, u32>>,
 }
@@ -91,7 +119,7 @@ struct Taken {
 impl Taken {
     /// Pairs the two if nothing stands against it.
     fn take(&mut self, (member, a): (&Member, usize), (other, b): (&Member, usize)) -> bool {
-        if self.groups[a] || self.own[b] {
+        if self.groups.contains(&a) || self.own.contains(&b) {
             return false;
         }
         let pairs = self.streams.entry((member.rank, member.stream, other.stream)).or_default();
@@ -101,7 +129,6 @@ impl Taken {
             return false;
         }
         pairs.insert(member.activity, other.activity);
-        (self.groups[a], self.own[b]) = (true, true);
-        true
+        self.groups.insert(a) && self.own.insert(b)
     }
 }

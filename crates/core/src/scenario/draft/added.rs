@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::cost::operators::movement_work;
 use crate::cost::{Family, Launch, Placed, Prediction, Provenance, Shape, Work, roof_ratio, work_of};
 use crate::device::{DeviceProfile, LinkProfile, Precision};
 use crate::graph::{DType, NodeId, OperatorId, Phase, TaskKind};
 use crate::units::{Bytes, DurNs, Flop, elements};
 
+use super::packed::{Message, Packed};
 use super::recost::Change;
 use super::{Added, AddedId, Combine, Draft, Node};
 
@@ -27,7 +27,7 @@ pub enum Source {
     InsteadOf(NodeId),
     /// The argument of that number of an operator, copied from the host's memory to the device.
     Input(OperatorId, u16),
-    /// The message of a collective, packed or unpacked beside it.
+    /// The message of a collective that is packed, packed or unpacked beside it.
     Packs(Packed),
     /// A task that it repeats.
     Repeats(Node),
@@ -62,28 +62,6 @@ impl Cast {
         let (family, precision, shape) = (Family::Elementwise, Precision::Fp32, Shape::Plain);
         let (read, written) = (bytes(self.from), bytes(self.to));
         Work { family, flop: Flop(elements as f64), read, written, precision, shape }
-    }
-}
-
-/// A message that is packed or unpacked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packed {
-    /// The collective.
-    pub of: Node,
-    /// What that carried when the two figures below held.
-    pub carried: Bytes,
-    /// What packing reads.
-    pub read: Bytes,
-    /// What packing writes.
-    pub written: Bytes,
-}
-
-impl Packed {
-    /// What packing has to do for what the collective carries now.
-    fn work(&self, carried: Bytes) -> Work {
-        let grown = |bytes: Bytes| bytes.0 as f64 * (carried.0 as f64 / self.carried.0.max(1) as f64);
-        let bytes = |bytes| (grown(bytes).round() as u64).max(1);
-        movement_work(Family::Elementwise, bytes(self.read), bytes(self.written))
     }
 }
 
@@ -225,24 +203,13 @@ impl Draft<'_> {
             }
             Source::Cast(cast) => cast.elements(self).map(|elements| cast.work(elements)),
             Source::InsteadOf(node) => self.work(*node).cloned(),
-            Source::Packs(packed) => Some(packed.work(self.work_of(packed.of)?.read)),
+            Source::Packs(packed) => Some(packed.work(Message::of(self.work_of(packed.of)?)?)),
             Source::Input(operator, argument) => {
                 let bytes = self.operands(*operator)?.inputs.get(usize::from(*argument))?.bytes();
                 let (kind, name, phase) = (TaskKind::Memcpy, Source::INPUT_COPY, Phase::Data);
                 work_of(&Launch { kind, name, bytes, ranks: 0, phase }, &[], None).filter(|_| bytes > Bytes(0))
             }
             Source::Given | Source::Planned(_) | Source::Like(..) => None,
-        }
-    }
-
-    /// After an edit that leaves packed what was packed before: the collectives carry what they carry now.
-    pub fn take_packed_as_carried(&mut self) {
-        for at in 0..self.structure.added.len() {
-            let Source::Packs(packed) = self.structure.added[at].source else { continue };
-            let own = self.work_of(Node::Added(AddedId(at as u32)));
-            let Some((carried, own)) = self.work_of(packed.of).map(|work| work.read).zip(own) else { continue };
-            let packed = Packed { carried, read: own.read, written: own.written, ..packed };
-            self.structure.added[at].source = Source::Packs(packed);
         }
     }
 

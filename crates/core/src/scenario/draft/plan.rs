@@ -92,8 +92,16 @@ impl Draft<'_> {
 
 /// Makes the work and time of added tasks follow the operators and tasks that they come from.
 pub(super) fn follow_operands(draft: &mut Draft<'_>) {
+    follow(draft, |_| true);
+}
+
+/// The same of those with a source that `is_meant`.
+pub(super) fn follow(draft: &mut Draft<'_>, is_meant: fn(&Source) -> bool) {
     for at in 0..draft.added().len() {
         let (source, node) = (draft.added()[at].source.clone(), Node::Added(AddedId(at as u32)));
+        if !is_meant(&source) {
+            continue;
+        }
         let Some(work) = followed(draft, at, &source).filter(|work| draft.work_of(node) != Some(work)) else {
             continue;
         };

@@ -84,11 +84,6 @@ impl Draft<'_> {
         plan::follow_operands(self);
     }
 
-    /// Makes the work and time of added tasks follow what they come from, after that changed.
-    pub(in crate::scenario) fn follow_added(&mut self) {
-        plan::follow_operands(self);
-    }
-
     /// Lets convolutions of 32-bit floats run in TF32 where all devices allow it by default and none of the traced ones did, and in
     /// fp32 where it was traced and they are AMD's.
     pub(in crate::scenario) fn choose_units(&mut self) {

@@ -191,7 +191,7 @@ impl ScaleRanks {
                 Work { shape, read: message, written: message, ..work.clone() }
             });
         }
-        draft.follow_added();
+        draft.follow_packed();
         let summary =
             format!("{} of data-parallel ranks among {}", count(in_step(draft, &nodes), "collective"), self.ranks);
         let mut report = survey(draft, nodes, summary);

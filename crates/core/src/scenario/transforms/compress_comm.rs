@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cost::operators::movement_work;
-use crate::cost::{CollectiveKind, Family, Prediction, Shape, Work, unmodelled};
+use crate::cost::{Family, Prediction, Work, unmodelled};
 use crate::graph::{Dependency, DependencyKind, LaneKind};
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Draft, Node, Packed, Source};
+use crate::scenario::draft::{Draft, End, Message, Node, Packed, Source};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
@@ -91,28 +91,6 @@ impl Transform for CompressComm {
     }
 }
 
-/// Bytes that one rank puts into a collective and gets out of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Message {
-    sent: u64,
-    received: u64,
-}
-
-impl Message {
-    /// `None` of what is not packed.
-    fn of(work: &Work) -> Option<Self> {
-        let Shape::Collective { kind, ranks } = work.shape else { return None };
-        let (sent, ranks) = (work.read.0, u64::from(ranks.max(1)));
-        let received = match kind {
-            CollectiveKind::AllReduce | CollectiveKind::AllToAll => sent,
-            CollectiveKind::AllGather => sent.saturating_mul(ranks),
-            CollectiveKind::ReduceScatter => sent / ranks,
-            _ => return None,
-        };
-        Some(Self { sent, received })
-    }
-}
-
 impl CompressComm {
     fn fewer(self, bytes: u64) -> u64 {
         ((bytes as f64 / self.ratio).round() as u64).max(1)
@@ -136,7 +114,8 @@ impl CompressComm {
 }
 
 fn launch(draft: &mut Draft<'_>, (node, side): (Node, Side), name: &str, work: Work, prediction: Prediction) -> Node {
-    let source = Source::Packs(Packed { of: node, carried: Bytes(0), read: work.read, written: work.written });
+    let end = if side == Side::Before { End::Sent } else { End::Received };
+    let source = Source::Packs(Packed { of: node, end, carried: 0, read: work.read, written: work.written });
     let (name, operator, lane) = (Arc::from(name), draft.operator_of(node), draft.lane_of(node));
     let new = NewKernel { name, operator, work: Some(Arc::new(work)), prediction, source, caller: None };
     kernel::launch(draft, node, side, lane, new).kernel

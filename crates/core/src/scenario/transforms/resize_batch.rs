@@ -220,7 +220,7 @@ fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], [old, now, new]: [
     for (node, work) in resized {
         draft.set_work(node, work);
     }
-    draft.follow_added();
+    draft.follow_packed();
     in_step(draft, &nodes)
 }
 

@@ -89,8 +89,14 @@ fn read(row: &Row<'_>) -> Result<Read, FitError> {
         }
     };
     let backward = row.text("pass").starts_with("bwd") || row.text("pass") == "backward";
-    let several = row.size("n_kernels", 1)? > 1;
+    let kernels = row.size("n_kernels", 1)?;
+    let several = kernels > 1;
     let work = match row.text("family") {
+        "layer_norm" | "batch_norm" | "softmax" | "log_softmax" | "attention" | "conv2d" if several => {
+            return Ok(Read::Left(SEVERAL_KERNELS));
+        }
+        // A product that splits its inner dimension sums up the parts in a second kernel; other kernels beside it are not its own.
+        "gemm" if kernels > 2 || several && row.text("op") == "addmm" => return Ok(Read::Left(SEVERAL_KERNELS)),
         "gemm" => {
             let size =
                 GemmSize { batch: row.size("B", 1)?, m: row.size("M", 1)?, n: row.size("N", 1)?, k: row.size("K", 1)? };

@@ -8,7 +8,7 @@ use crate::units::{Bytes, Flop};
 use super::conv_kernel;
 use super::kernel_name::{self, Role};
 use super::operators::{self, Reading};
-use super::parts::{Part, divided};
+use super::parts::{Part, divided, has_helpers};
 use super::work::{CollectiveKind, Family, Route, Shape, Work};
 
 /// An operator with its arguments.
@@ -129,7 +129,7 @@ fn kernel_work(launch: &Launch<'_>, part: Part, callers: &[Caller<'_>], forward:
         // An outer operator stands for the kernel only when the kernel's name, or the operator that launched it, says the
         // same family.
         if depth == 0 || [own, innermost].contains(&Some(whole.family)) || !named {
-            return Some(part_of(whole, launch.name, part, caller, reading, named));
+            return part_of(whole, launch.name, part, caller, reading, named);
         }
     }
     None
@@ -162,8 +162,9 @@ fn is_batched_lookup_backward(operator: &str) -> bool {
     operator.contains("SplitLookupFunction") || operator.contains("embedding_backward_codegen")
 }
 
-/// What the kernel `name` does of the `whole` work of its operator.
-fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading, named: bool) -> Work {
+/// What the kernel `name` does of the `whole` work of its operator; `None` of one beside the kernel that computes whose name does
+/// not tell.
+fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading, named: bool) -> Option<Work> {
     let chained = named && kernel_name::is_chained(name);
     let shape = if chained { Shape::Chained } else { Shape::Plain };
     let auxiliary = |family, read: Bytes, written: Bytes| Work {
@@ -172,13 +173,13 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
     };
     if whole.family == Family::Conv {
         let of_kernel = |whole| conv_kernel::work(whole, name, part, caller, reading);
-        return if named { of_kernel(whole) } else { conv_kernel::all_passes(whole, caller, reading) };
+        return if named { of_kernel(whole) } else { Some(conv_kernel::all_passes(whole, caller, reading)) };
     }
     if named && kernel_name::is_setup(name) {
-        return auxiliary(Family::Movement, Bytes(0), Bytes(0));
+        return Some(auxiliary(Family::Movement, Bytes(0), Bytes(0)));
     }
     if let Some(bytes) = caller.operands.and_then(|args| operators::permuted_bytes(caller.operator, name, args)) {
-        return auxiliary(Family::Movement, bytes, bytes);
+        return Some(auxiliary(Family::Movement, bytes, bytes));
     }
     let own = match if named { kernel_name::role(name, whole.family) } else { Role::Main } {
         Role::Main if named && kernel_name::is_strided(name) => strided(whole, caller, reading),
@@ -190,18 +191,24 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
             let dtype = caller.operands.and_then(Operands::dtype).unwrap_or(reading.dtype);
             each_element(whole, dtype)
         }
+        Role::Main if part.beside && has_helpers(whole.family) => return None,
         Role::Main => whole,
-        Role::SplitReduction => auxiliary(Family::Reduction, Bytes(whole.written.0.saturating_mul(2)), whole.written),
+        Role::SplitReduction => summed(&whole),
         Role::Layout => auxiliary(Family::Movement, whole.written, whole.written),
         // Each pass of a sort or scan goes over all indices.
         Role::Indices => {
             let bytes = if name.contains("InitKernel") { Bytes(0) } else { indices_of(&whole) };
-            return auxiliary(Family::Movement, bytes, bytes);
+            return Some(auxiliary(Family::Movement, bytes, bytes));
         }
         Role::ParameterGradient => Work { written: Bytes(0), ..whole },
         Role::Moments => moments(whole),
     };
-    divided(own, part.of)
+    Some(divided(own, part.of))
+}
+
+/// Adding up the parts of a product that was split along its inner dimension.
+pub(super) fn summed(whole: &Work) -> Work {
+    operators::movement_work(Family::Reduction, whole.written.0.saturating_mul(2), whole.written.0)
 }
 
 /// What a loss computes of each element before its reduction: a tensor as large as an argument.

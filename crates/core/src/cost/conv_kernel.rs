@@ -6,7 +6,8 @@
 
 use crate::units::{Bytes, Flop, elements};
 
-use super::classify::Caller;
+use super::classify::{Caller, summed};
+use super::conv_spectra;
 use super::kernel_name::{self, LayoutChange, Role};
 use super::operators::{self, ConvPass, Reading, movement_work};
 use super::parts::Part;
@@ -37,33 +38,40 @@ impl Tensors {
 /// Bytes of tables and workspaces that are set up before a product.
 const SET_UP: u64 = 4096;
 
-/// The work of kernel `name` of a convolution operator, `whole` being that of one of its products.
-pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading) -> Work {
+/// The work of kernel `name` of a convolution operator, `whole` being that of one of its products; `None` of one beside them whose
+/// name does not tell.
+pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Reading) -> Option<Work> {
     let moved = |read, written| movement_work(Family::Movement, read, written);
     if ["computeOffsets", "OffsetsKernel", "generateWinogradTiles", "init_device_workspace"]
         .iter()
         .any(|p| name.contains(p))
     {
-        return moved(0, SET_UP);
+        return Some(moved(0, SET_UP));
     }
     let backward = caller.operator.contains("backward");
-    let Some(tensors) = Tensors::of(caller, reading) else { return whole };
+    let Some(tensors) = Tensors::of(caller, reading) else { return Some(whole) };
     if let Some(change) = kernel_name::layout_change(name) {
         let bytes = changed(change, part, backward, tensors);
-        return moved(bytes, bytes);
+        return Some(moved(bytes, bytes));
     }
     if name.contains("scalePackedTensor") {
-        return moved(0, if backward { tensors.input } else { tensors.output });
+        return Some(moved(0, if backward { tensors.input } else { tensors.output }));
     }
-    if let Some(work) = winograd(&whole, name, backward, tensors) {
-        return work;
+    if name.contains("flip_filter") {
+        return Some(moved(tensors.weights, tensors.weights));
     }
-    match kernel_name::role(name, Family::Conv) {
-        Role::SplitReduction => movement_work(Family::Reduction, 2 * whole.written.0, whole.written.0),
+    if let Some(work) =
+        winograd(&whole, name, backward, tensors).or_else(|| conv_spectra::work(&whole, name, part, backward))
+    {
+        return Some(work);
+    }
+    Some(match kernel_name::role(name, Family::Conv) {
+        Role::SplitReduction => summed(&whole),
         Role::Layout if kernel_name::unfolds(name) => moved(tensors.input, unfolded(&whole)),
         Role::Layout => moved(whole.written.0, whole.written.0),
+        _ if part.beside => return None,
         _ => product(whole, name, part, caller, reading),
-    }
+    })
 }
 
 /// The work of a convolution operator that computes every pass it was asked for, `whole` being that of the first.
@@ -144,7 +152,9 @@ fn tile_products(whole: &Work, name: &str) -> Option<Work> {
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, stride, groups, .. } = &whole.shape else {
         return None;
     };
-    if !name.contains("_sgemm_") || (r, s, stride, groups) != (3, 3, 1, 1) {
+    // Of AMD's libraries, products of 3 × 3 filters are of unfolded images.
+    let is_plain = kernel_name::kernel_family(name) == Some(Family::Gemm) && !name.starts_with("Cijk_");
+    if !is_plain || (r, s, stride, groups) != (3, 3, 1, 1) {
         return None;
     }
     let m = elements(&[batch, out_h.div_ceil(WINOGRAD_TILE), out_w.div_ceil(WINOGRAD_TILE)]);
@@ -175,7 +185,7 @@ mod tests {
         args.inputs.extend(["", "[1, 1]", "[1, 1]", "[1, 1]", "1"].map(operators::tests::value));
         let whole = operators::operator_work(operator, &args, Reading::default()).unwrap();
         let caller = Caller { operator, operands: Some(&args) };
-        work(whole, name, Part { at, of }, &caller, Reading::default())
+        work(whole, name, Part { at, of, beside: false }, &caller, Reading::default()).unwrap()
     }
 
     const INPUT: u64 = 8 * 64 * 256 * 4;
@@ -222,6 +232,18 @@ mod tests {
         let product = kernel("aten::conv2d", "volta_sgemm_64x64_nn", 0, 1);
         assert_eq!(product.shape, Shape::Gemm { batch: 36, m: 128, n: 32, k: 64 });
         assert!((product.flop.0 * 4.0 - 2.0 * 8.0 * 32.0 * 256.0 * 64.0 * 9.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn kernels_beside_the_products_compute_nothing() {
+        let flip = kernel("aten::conv2d", "void flip_filter<float, float>(float*, float const*)", 0, 1);
+        assert_eq!((flip.flop.0, flip.read.0, flip.written.0), (0.0, WEIGHTS, WEIGHTS));
+        let args = operands(&[&[8, 64, 16, 16], &[32, 64, 3, 3]]);
+        let whole = operators::operator_work("aten::conv2d", &args, Reading::default()).unwrap();
+        let caller = Caller { operator: "aten::conv2d", operands: Some(&args) };
+        let beside = Part { at: 0, of: 1, beside: true };
+        let other = |part| work(whole.clone(), "void anything<float>(float*)", part, &caller, Reading::default());
+        assert!(other(beside).is_none() && other(Part::default()).is_some_and(|work| work.flop.0 > 0.0));
     }
 
     #[test]

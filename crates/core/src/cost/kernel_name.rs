@@ -162,12 +162,23 @@ pub fn role(kernel: &str, family: Family) -> Role {
     let name = kernel.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     match family {
-        Family::Gemm | Family::Conv if has(&["splitkreduce", "splitk_reduce", "reduce_kernel", "postgsu"]) => {
+        Family::Gemm | Family::Conv
+            if has(&["splitkreduce", "splitk_reduce", "execute_split_k", "reduce_kernel", "postgsu"]) =>
+        {
             Role::SplitReduction
         }
         Family::Conv if unfolds(kernel) => Role::Layout,
         Family::Conv
-            if has(&["nchwtonhwc", "nhwctonchw", "transpose", "col2im", "subtensorop", "elementwise", "transform"]) =>
+            if has(&[
+                "nchwtonhwc",
+                "nhwctonchw",
+                "nchwtofolded",
+                "transpose",
+                "col2im",
+                "subtensorop",
+                "elementwise",
+                "transform",
+            ]) =>
         {
             Role::Layout
         }
@@ -178,7 +189,12 @@ pub fn role(kernel: &str, family: Family) -> Role {
         {
             Role::Layout
         }
-        Family::Gemm if has(&["elementwise", "copy", "transpose", "fill"]) && !has(&["gemm", "cijk"]) => Role::Layout,
+        Family::Gemm
+            if has(&["elementwise", "copy", "transpose", "fill", "scal_kernel", "epilogue::impl"])
+                && !has(&["gemm", "cijk"]) =>
+        {
+            Role::Layout
+        }
         Family::Attention if has(&["dot_do_o", "convert_dq", "preprocess", "combine", "seed", "fill"]) => Role::Layout,
         Family::Embedding
             if has(&[
@@ -247,6 +263,11 @@ pub(crate) fn layout_change(kernel: &str) -> Option<LayoutChange> {
 /// Whether `kernel` computes the gradient of a convolution's weights.
 pub(crate) fn is_weight_gradient(kernel: &str) -> bool {
     kernel.contains("wgrad") && !kernel.contains("init_device_workspace")
+}
+
+/// Whether `kernel` transforms tiles of a convolution's tensors into spectra.
+pub(crate) fn is_spectrum(kernel: &str) -> bool {
+    kernel.contains("fft2d_r2c")
 }
 
 /// Whether `kernel` works out the place of every element for itself instead of walking over vectors of them: what `PyTorch`
@@ -375,6 +396,8 @@ mod tests {
     #[test]
     fn auxiliary_kernels_are_told_from_the_main_one() {
         assert_eq!(role("void splitKreduce_kernel<32, 16, int, float>", Family::Gemm), Role::SplitReduction);
+        let split = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_execute_split_k_kernel__5x_cublas";
+        assert_eq!(role(split, Family::Gemm), Role::SplitReduction);
         assert_eq!(role("ampere_sgemm_128x64_tn", Family::Gemm), Role::Main);
         assert_eq!(role("cudnn::winograd_nonfused::winogradForwardData4x4<float, float>", Family::Conv), Role::Layout);
         assert_eq!(role("void cudnn::ops::nchwToNhwcKernel<float, float>", Family::Conv), Role::Layout);

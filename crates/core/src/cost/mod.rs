@@ -10,6 +10,7 @@ pub mod collective;
 pub mod conv_algorithm;
 pub mod conv_choice;
 mod conv_kernel;
+mod conv_spectra;
 pub mod copies;
 pub mod cross_device;
 pub mod device_file;

@@ -99,15 +99,17 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
             (Layout::HeadsFirst, 11)
         }
         "_scaled_dot_product_flash_attention_for_cpu_backward" => (Layout::HeadsFirst, 7),
-        "_scaled_dot_product_cudnn_attention_backward" => (Layout::HeadsFirst, 14),
+        "_cudnn_attention_forward" => (Layout::HeadsFirst, 8),
+        "_scaled_dot_product_cudnn_attention_backward" | "_cudnn_attention_backward" => (Layout::HeadsFirst, 14),
         "_flash_attention_forward" => (Layout::LengthFirst, 8),
         "_flash_attention_backward" => (Layout::LengthFirst, 11),
         "_efficient_attention_forward" => (Layout::LengthFirst, 9),
-        "_efficient_attention_backward" => (Layout::LengthFirst, 13),
+        "_efficient_attention_backward" => (Layout::LengthFirst, 14),
         _ => return None,
     };
     let first = usize::from(backward);
-    let causal = args.value(causal_at).is_some_and(|value| matches!(value.trim(), "True" | "true" | "1"));
+    // 1 and 2 are triangles from the first and from the last key.
+    let causal = args.value(causal_at).is_some_and(|value| matches!(value.trim(), "True" | "true" | "1" | "2"));
     let size = size(args.tensor(first)?, args.tensor(first + 1)?, layout, causal)?;
     Some(attention_work(&size, backward, args.dtype_at(first)))
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cli::{Iteration, SimulateArgs};
 use crate::session::{Communication, DeviceTime, Loaded, MemorySummary, Outcome, Published, StepOutcome, Summary};
 use retime_core::analysis::replay::ReplayStatus;
+use retime_core::engine::AnotherRun;
 use retime_core::units::{DurNs, Percent};
 
 use super::opened::Opened;
@@ -18,6 +19,8 @@ struct Answer<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
     steps: &'a [StepOutcome],
+    /// Where another recording of the same program is expected.
+    another_run: AnotherRun,
     /// Samples per second of the job, where the batch size is known.
     throughput: Option<f64>,
     /// The same of one rank.
@@ -50,6 +53,7 @@ pub fn run(args: &SimulateArgs, iteration: Iteration) -> Result<()> {
     let answer = Answer {
         summary,
         steps,
+        another_run: summary.another_run(),
         throughput,
         throughput_per_rank,
         overheads,
@@ -122,6 +126,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
             band.low_ns,
             band.high_ns
         )?;
+        if let Some(sentence) = summary.another_run().sentence() {
+            writeln!(out, "  another run {sentence}")?;
+        }
     }
     if let Some((name, before, after)) = summary.both_named() {
         let after = if outcome.steps.is_empty() { String::new() } else { format!(" → {after}") };

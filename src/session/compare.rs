@@ -18,7 +18,7 @@ use retime_core::scenario::Scenario;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, EngineError, Loaded, Outcome, Summary, chosen_iteration};
-use retime_core::engine::{SteadyBasis, TYPICAL_SPREAD, errors_by_model, spread_of_steps};
+use retime_core::engine::{OTHER_RECORDING, SteadyBasis, TYPICAL_SPREAD, errors_by_model, spread_of_steps};
 
 pub use rows::{ComparedKind, ComparedRow, DiffStatus};
 pub use score::{Contribution, Score};
@@ -37,6 +37,8 @@ pub struct Side {
     edited_noise_ns: f64,
     /// What tells its trace and iteration from others.
     trace: String,
+    /// Host time on its critical path.
+    host_ns: DurNs,
     /// What was measured of its trace.
     measured_ns: DurNs,
 }
@@ -149,6 +151,7 @@ impl Side {
             noise_ns,
             edited_noise_ns: 0.0,
             trace: trace(loaded),
+            host_ns: loaded.replay.summary.host_path_ns,
             measured_ns: iteration,
         }
     }
@@ -193,6 +196,7 @@ impl Side {
             noise_ns,
             edited_noise_ns: if summary.is_changed() { of_edits * summary.steady_ns.0 as f64 } else { 0.0 },
             trace: trace(loaded),
+            host_ns: summary.host_path_ns,
             measured_ns: period(loaded),
         }
     }
@@ -317,8 +321,14 @@ impl Side {
             if is_shared { (a - b).powi(2) } else { a * a + b * b }
         };
         let noise = if is_shared { 0.0 } else { (own * self.noise_ns).powi(2) + (others * other.noise_ns).powi(2) };
+        let recordings = if self.trace == other.trace { 0.0 } else { self.between_recordings(other, (own, others)) };
         let least = if is_shared && self.is_simulated() { self.least_error(other, (own, others)) } else { 0.0 };
-        (models.iter().map(of_model).sum::<f64>() + noise).sqrt().max(least)
+        (models.iter().map(of_model).sum::<f64>() + noise + recordings.powi(2)).sqrt().max(least)
+    }
+
+    /// How far apart the host's part of two recordings may be though their programs are the same.
+    fn between_recordings(&self, other: &Self, (own, others): (f64, f64)) -> f64 {
+        OTHER_RECORDING * (own * self.host_ns.0 as f64).max(others * other.host_ns.0 as f64)
     }
 }
 

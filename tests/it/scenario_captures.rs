@@ -8,6 +8,7 @@ use retime_core::scenario::{Base, Context, Scenario, resolve};
 use retime_core::sim::{Schedule, simulate};
 
 use crate::support::jobs::of_shared;
+use crate::support::program::json;
 
 struct Capture {
     base: &'static Base,
@@ -142,4 +143,31 @@ fn two_captures_predict_a_third_and_the_second_itself() {
     assert!((got / large.measured_ms() - 1.0).abs() < 0.1, "{got}");
     let same = small.predicted_ms(&["resize-batch 256"]);
     assert!((same / middle.measured_ms() - 1.0).abs() < 0.08, "the second trace itself: {same}");
+}
+
+/// Two recordings of one program on one machine, alike but for their batch: where the second is expected by a step on the first.
+#[test]
+fn another_recording_lies_where_it_is_expected_two_times_in_three() {
+    let batches = [256, 512, 1024, 2048, 4096];
+    let trace = |model: &str, batch: u64| {
+        crate::support::sample(&format!("h100/dlrm-{model}-b{batch}-fp32-cuda.kineto.json.gz")).display().to_string()
+    };
+    let (mut inside, mut all) = (0, 0);
+    for model in ["default", "ddp"] {
+        for (from, to) in batches.iter().flat_map(|from| batches.iter().map(move |to| (*from, *to))) {
+            if from >= to {
+                continue;
+            }
+            let step = format!("resize-batch {to}");
+            let predicted = json(&["simulate", &trace(model, from), "--step", &step]);
+            let measured = json(&["simulate", &trace(model, to)])["simulated_ns"].as_f64().unwrap();
+            let band = &predicted["another_run"];
+            assert!(band["host_share"].as_f64().unwrap() > 0.5, "{band}");
+            let [low, high] = ["low_ns", "high_ns"].map(|end| band[end].as_f64().unwrap());
+            inside += usize::from((low..=high).contains(&measured));
+            all += 1;
+        }
+    }
+    println!("{inside} of {all}");
+    assert!((2 * all..=5 * all).contains(&(4 * inside)), "{inside} of {all}");
 }

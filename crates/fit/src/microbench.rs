@@ -205,10 +205,12 @@ fn conv(row: &Row<'_>, dtype: DType, tf32: bool) -> Result<Work, FitError> {
 }
 
 fn lookup(row: &Row<'_>, dtype: DType, backward: bool) -> Result<Work, FitError> {
+    // Several tables are one of all their rows, each bag of it.
+    let tables = row.size("T", 1)?;
     let size = LookupSize {
-        batch: row.size("B", 1)?,
-        rows: row.size("E", 1)?,
-        tables: row.size("T", 1)?,
+        batch: row.size("B", 1)?.saturating_mul(tables),
+        rows: row.size("E", 1)?.saturating_mul(tables),
+        tables: 1,
         pooling: row.size("L", 1)? as f64,
         dim: row.size("D", 1)?,
     };

@@ -276,12 +276,14 @@ fn replay(summary: &Summary) -> String {
 
 fn band(summary: &Summary) -> String {
     let band = summary.steady_band;
+    let another =
+        summary.another_run().sentence().map_or(String::new(), |sentence| format!("; another recording: {sentence}"));
     if band.low_ns == band.high_ns {
-        return "no predicted work on the critical path: only the replay's own error applies".to_owned();
+        return "no predicted work on the critical path: only the replay's own error applies".to_owned() + &another;
     }
     format!(
         "{} to {}: errors of the predicted tasks on the critical path, one model's taken as fully correlated, different \
-         models' as independent",
+         models' as independent{another}",
         band.low_ns, band.high_ns
     )
 }

@@ -51,6 +51,13 @@ const FBGEMM_WARPS_PER_SM: f64 = 45.0;
 /// to hide it take as long as the rows of one [V100: about 0.43 µs and some instructions].
 const ROW_US: f64 = 0.5;
 
+/// The same for the kernel of a single table, whose threads fetch several rows ahead [H100, `PyTorch` 2.11, 340 sizes of ours, with
+/// [`SINGLE_SLOWDOWN`]; 20 % off on 110 others].
+const SINGLE_ROW_US: f64 = 0.14;
+
+/// How much longer the kernel of a single table takes than its traffic: a thread reads one number of a row at a time.
+const SINGLE_SLOWDOWN: f64 = 2.1;
+
 /// Reads that wait for one another before the first row is there: of the offset, the index and the row.
 const FIRST_READS: f64 = 3.0;
 
@@ -125,8 +132,20 @@ impl<'a> Lookup<'a> {
 
     /// The least time in µs: a kernel's start with its first reads, or the rows of one bag one after the other.
     fn start_us(&self, device: &DeviceProfile) -> f64 {
-        let bag = if self.batch > 0.0 { self.pooling * ROW_US } else { 0.0 };
+        let bag = if self.batch > 0.0 && !self.is_single() { self.pooling * ROW_US } else { 0.0 };
         bag.max(device.kernel_start.secs() * 1e6 + FIRST_READS * ROW_US)
+    }
+
+    /// Whether it is of one table, which `PyTorch`'s own kernel reads; FBGEMM's read those of several.
+    fn is_single(&self) -> bool {
+        self.tables <= 1.0 && !self.backward
+    }
+
+    /// The time in µs beyond its start of a lookup in a single table whose traffic takes `traffic`: the rows of a bag one after the
+    /// other, hidden behind those of others as far as there are any.
+    fn single_us(&self, traffic: f64) -> f64 {
+        let bag = if self.batch > 0.0 { self.pooling * SINGLE_ROW_US } else { 0.0 };
+        bag.hypot(SINGLE_SLOWDOWN * traffic)
     }
 
     /// How much slower updates are than their traffic.
@@ -149,18 +168,22 @@ pub fn lookup_us(shape: &Shape, element: u64, hits: HitRate, device: &DeviceProf
 }
 
 /// Time in µs that the lookup's kernel takes: its traffic, updates of rows spread far apart slower, and never less than a
-/// kernel's start with its first reads, or the rows of one bag one after the other.
+/// kernel's start with its first reads, or the rows of one bag one after the other; of a single table these come on top.
 pub(crate) fn lookup_kernel_us(shape: &Shape, element: u64, device: &DeviceProfile) -> Option<f64> {
     let lookup = Lookup::of(shape, element)?;
     let mut traffic = lookup.traffic(HitRate::Reused, device);
     traffic.dram += traffic.updated * (lookup.update_factor(device) - 1.0);
-    Some(traffic_us(&traffic, device).max(lookup.start_us(device)))
+    let (traffic, start) = (traffic_us(&traffic, device), lookup.start_us(device));
+    Some(if lookup.is_single() { start + lookup.single_us(traffic) } else { traffic.max(start) })
 }
+
+/// Share of its start that a lookup takes at most where it takes little else.
+const MOSTLY: f64 = 1.25;
 
 /// Whether a lookup takes what any kernel takes to start, or one bag, not what its traffic does.
 pub(crate) fn is_mostly_start(shape: &Shape, element: u64, device: &DeviceProfile) -> bool {
     let start = Lookup::of(shape, element).map(|lookup| lookup.start_us(device));
-    start.zip(lookup_kernel_us(shape, element, device)).is_some_and(|(start, whole)| whole <= start)
+    start.zip(lookup_kernel_us(shape, element, device)).is_some_and(|(start, whole)| whole <= MOSTLY * start)
 }
 
 /// Bytes that a lookup moves over the host's link when its tables are in host memory and a cache on the device serves the
@@ -205,6 +228,19 @@ mod tests {
                 Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse: told }
             }
             other => other,
+        }
+    }
+
+    #[test]
+    fn a_lookup_in_a_single_table_never_takes_less_with_more_bags() {
+        let catalog = Catalog::builtin().unwrap();
+        let h100 = catalog.find("H100-SXM").unwrap();
+        let us = |batch| lookup_kernel_us(&shape(batch, 1_000_000, 1, 10.0, 64, false), 4, h100).unwrap();
+        let times: Vec<f64> = [1, 256, 512, 1024, 2048, 4096].map(us).to_vec();
+        assert!(times.is_sorted() && times[5] > 2.0 * times[1], "{times:?}");
+        // Kernels of our captures, in µs: a table of 1 M rows of 64, ten a bag.
+        for (batch, measured) in [(256, 5.5), (1024, 6.6), (4096, 12.6)] {
+            assert!((us(batch) / measured - 1.0).abs() < 0.25, "{batch}: {} µs, measured {measured}", us(batch));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The engine: opens traces and evaluates scenarios. Everything a front end computes goes through it.
 
+mod another_run;
 mod bounds;
 mod databases;
 mod device_time;
@@ -42,6 +43,7 @@ use crate::sim::{Schedule, resimulate_from, simulate};
 use crate::trace::{self, Job, OpenError, OpenOptions, RankClasses, RankTrace};
 use crate::units::{Bytes, DurNs};
 
+pub use another_run::{AnotherRun, OTHER_RECORDING};
 pub use databases::read as read_overheads;
 pub use device_time::DeviceTime;
 pub use error::EngineError;

@@ -14,7 +14,7 @@ use crate::sim::Schedule;
 use crate::units::{Bytes, DurNs, Percent, TimeNs};
 
 use super::recorded::Recorded;
-use super::{DeviceTime, Steady, SteadyBasis, reach};
+use super::{DeviceTime, Steady, SteadyBasis, another_run, reach};
 use crate::memory::{MemorySummary, Simulated};
 
 /// Of an iteration of which nothing is explained this share is taken as open.
@@ -165,6 +165,8 @@ pub struct Summary {
     pub replay_status: ReplayStatus,
     /// Where the simulated period may lie.
     pub error_band: ErrorBand,
+    /// Host time on the critical path of the slowest rank.
+    pub host_path_ns: DurNs,
     /// How a change of the period came about, where it is not by this step's end alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<PeriodShift>,
@@ -346,6 +348,7 @@ impl Summary {
             base_if_repeated_ns: None,
             steady_band: error_band,
             steady: Steady::default(),
+            host_path_ns: another_run::host_on_path(resolved, schedule),
             cut: None,
             anchored_share: 0.0,
             unrecorded_share: 0.0,

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::{DType, Operands, asked_gradients};
+use crate::graph::{DType, Operand, Operands, asked_gradients};
 
 use super::work::{Family, Work};
 use args::Args;
@@ -57,10 +57,10 @@ pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> O
     let in_place = name.trim_end_matches('_');
     let args = Args::with_default(operands, reading.dtype);
     match operator_family(operator)? {
-        Family::Gemm => gemm::work(name, args, reading.tf32),
+        Family::Gemm => gemm::work(name, args, reading.tf32 || rounds_to_tf32(operands)),
         Family::Conv => {
             let [first, ..] = conv_passes(name, operands)[..] else { return None };
-            conv::pass_work(name, args, first, reading.tf32)
+            conv::pass_work(name, args, first, reading.tf32 || rounds_to_tf32(operands))
         }
         Family::Attention => attention::work(name, args),
         Family::Embedding => embedding::work(name, args),
@@ -71,6 +71,14 @@ pub fn operator_work(operator: &str, operands: &Operands, reading: Reading) -> O
         Family::Optimizer => pointwise::optimizer(name, args),
         Family::Transfer | Family::Collective | Family::Other => None,
     }
+}
+
+/// The argument that an edit gives to products which are to round 32-bit floats to 19 bits.
+pub(crate) const TF32_ARGUMENT: &str = "products=tf32";
+
+/// Whether an edit told the product of `operands` to round to tf32.
+pub(crate) fn rounds_to_tf32(operands: &Operands) -> bool {
+    operands.inputs.iter().any(|operand| matches!(operand, Operand::Value(text) if &**text == TF32_ARGUMENT))
 }
 
 /// The passes that the convolution operator `name` computes on these arguments.
@@ -86,7 +94,7 @@ pub(crate) fn conv_passes(name: &str, operands: &Operands) -> Vec<ConvPass> {
 /// One pass of the convolution that `operator` computes.
 pub(crate) fn conv_pass_work(operator: &str, operands: &Operands, pass: ConvPass, reading: Reading) -> Option<Work> {
     let args = Args::with_default(operands, reading.dtype);
-    conv::pass_work(bare(operator), args, pass, reading.tf32)
+    conv::pass_work(bare(operator), args, pass, reading.tf32 || rounds_to_tf32(operands))
 }
 
 /// The gradient of a table-batched lookup whose forward operator is `forward`; `gradient` holds the arguments of

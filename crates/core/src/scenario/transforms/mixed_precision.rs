@@ -1,11 +1,12 @@
-//! `mixed-precision bf16|fp16`: products and convolutions on tensor cores, activations in half the bytes.
+//! `mixed-precision bf16|fp16`: products and convolutions on tensor cores, activations in half the bytes; `mixed-precision tf32` is
+//! [`Tf32`]'s.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::cost::Family;
-use crate::cost::operators::operator_family;
+use crate::cost::operators::{bare, operator_family};
 use crate::device::{DeviceKind, DeviceProfile, Precision};
 use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
@@ -20,6 +21,7 @@ use super::cast::Casts;
 use super::kernel::Side;
 use super::products::{Product, WeightGradient, products, weight_gradients};
 use super::report::{count, survey};
+use super::tf32::Tf32;
 
 /// Computes in a 16-bit float where autocast would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +32,13 @@ struct MixedPrecision {
 
 pub(super) const EDIT: Grammar = Grammar {
     name: "mixed-precision",
-    help: "runs products, convolutions and element-wise kernels in a 16-bit float; losses, norms and updates stay",
+    help: "runs products, convolutions and element-wise kernels in a 16-bit float, losses, norms and updates stay; tf32: products and convolutions of fp32 round to 19 bits, nothing else changes",
     example: "mixed-precision bf16",
     forms: &[Form {
-        arguments: &[Argument::new("TYPE", "bf16 or fp16", Kind::Choice("type", &["bf16", "fp16"]))],
-        build: |given| {
-            let dtype = *[DType::Bf16, DType::Fp16].get(given.get::<usize>(0)?)?;
-            Some(Arc::new(MixedPrecision { dtype }))
+        arguments: &[Argument::new("TYPE", "bf16, fp16 or tf32", Kind::Choice("type", &["bf16", "fp16", "tf32"]))],
+        build: |given| match [DType::Bf16, DType::Fp16].get(given.get::<usize>(0)?) {
+            Some(&dtype) => Some(Arc::new(MixedPrecision { dtype })),
+            None => Some(Arc::new(Tf32)),
         },
     }],
     knobs: &[],
@@ -50,6 +52,47 @@ fn stays(family: Family, phase: Phase) -> bool {
     always || (family == Family::Reduction && phase == Phase::Forward)
 }
 
+/// Operators that autocast computes in 32 bits whatever they are given, powers and exponentials among the element-wise ones
+/// [`PyTorch` 2.11, automatic mixed precision on CUDA].
+const IN_32_BITS: [&str; 14] = [
+    "pow",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "reciprocal",
+    "rsqrt",
+    "softplus",
+    "cumsum",
+    "cumprod",
+    "prod",
+    "norm",
+];
+
+/// Whether `operator` stays in 32 bits by its name.
+fn is_in_32_bits(operator: &str) -> bool {
+    IN_32_BITS.contains(&bare(operator).trim_end_matches('_'))
+}
+
+/// Whether every product of the step with recorded types computes in 16 bits or fewer.
+fn is_narrow_already(draft: &Draft<'_>) -> bool {
+    let graph = draft.graph();
+    let dtypes = graph.operators.iter().enumerate().filter_map(|(index, operator)| {
+        let is_product = matches!(operator_family(graph.names.get(operator.name)), Some(Family::Gemm | Family::Conv));
+        let is_inner = is_product && operator.phase == Phase::Forward;
+        is_inner.then(|| draft.operands(OperatorId(index as u32))?.dtype()).flatten()
+    });
+    let [mut narrow, mut wide] = [0, 0];
+    dtypes.for_each(|dtype| *if dtype.size() > DType::Bf16.size() { &mut wide } else { &mut narrow } += 1);
+    // Under autocast the operators around a product are given 32 bits, and cast them.
+    narrow > 0 && NARROW * narrow >= wide
+}
+
+/// How many times as many operators around products have 32 bits where autocast casts for each.
+const NARROW: usize = 3;
+
 /// Batch norms take activations of either width, with parameters and statistics in 32 bits.
 fn takes_any(operator: &str) -> bool {
     operator.contains("batch_norm")
@@ -58,6 +101,11 @@ fn takes_any(operator: &str) -> bool {
 impl Transform for MixedPrecision {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let (base, graph) = (draft.base(), draft.graph());
+        if is_narrow_already(draft) {
+            return StepReport::nothing(
+                "products compute in 16 bits already: what is left in 32 is what autocast leaves",
+            );
+        }
         let mut changes = ArgumentChanges::default();
         // What a name tells, asked once for each.
         let mut told: FxHashMap<NameId, (Option<Family>, bool)> = FxHashMap::default();
@@ -65,7 +113,7 @@ impl Transform for MixedPrecision {
             let name = || graph.names.get(operator.name);
             let (family, any) =
                 *told.entry(operator.name).or_insert_with(|| (operator_family(name()), takes_any(name())));
-            let stays = family.is_none_or(|family| stays(family, operator.phase)) && !any;
+            let stays = family.is_none_or(|family| stays(family, operator.phase)) && !any || is_in_32_bits(name());
             if matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays {
                 changes.add(draft, (OperatorId(index as u32), u32::from(any)), |now| self.halved(now, any));
             }

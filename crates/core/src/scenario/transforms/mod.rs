@@ -35,6 +35,7 @@ mod straggler;
 mod stream;
 mod swap_gpu;
 mod swap_link;
+mod tf32;
 
 use super::grammar::{Form, Grammar};
 

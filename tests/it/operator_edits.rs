@@ -1,0 +1,37 @@
+//! Edits of whole operators on captures of one H100: what they select, and what is fused of a recommender and of an optimizer.
+
+use serde_json::Value;
+
+use crate::support::program::json;
+
+fn h100(name: &str) -> String {
+    crate::support::sample(&format!("h100/{name}.kineto.json.gz")).display().to_string()
+}
+
+fn simulated(trace: &str, steps: &[&str]) -> Value {
+    let steps = steps.iter().flat_map(|step| ["--step", step]);
+    json(&["simulate", trace].into_iter().chain(steps).collect::<Vec<_>>())
+}
+
+/// The row of an operator as `ops` lists it.
+fn row(arguments: &[&str], operator: &str) -> Value {
+    let answer = json(&[&["ops"], arguments].concat());
+    answer["rows"].as_array().unwrap().iter().find(|row| row["label"] == operator).unwrap().clone()
+}
+
+#[test]
+fn a_term_on_operators_selects_their_kernels_too() {
+    let trace = h100("mlp-b256-fp32-cuda");
+    let time = |step: String| simulated(&trace, &[&step])["simulated_ns"].as_i64().unwrap();
+    for (edit, rest) in [("remove", ""), ("scale", " x0.5"), ("replace", " with aten::addmm"), ("checkpoint", "")] {
+        for what in ["name=aten::mm", "name=aten::addmm"] {
+            assert_eq!(time(format!("{edit} kind=op & {what}{rest}")), time(format!("{edit} {what}{rest}")), "{edit}");
+        }
+    }
+    let base = simulated(&trace, &[])["simulated_ns"].as_i64().unwrap();
+    assert!(time("remove kind=op & name=aten::mm".to_owned()) < base * 9 / 10);
+    let resized = ["kind=op", "name~."].map(|what| simulated(&trace, &[&format!("resize-op {what} 2048->1024")]));
+    let summary = |answer: &Value| answer["steps"][0]["summary"].as_str().unwrap().to_owned();
+    assert_eq!(summary(&resized[0]), summary(&resized[1]));
+    assert!(summary(&resized[0]).contains("2048 → 1024"), "{}", summary(&resized[0]));
+}

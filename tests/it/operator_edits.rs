@@ -35,3 +35,11 @@ fn a_term_on_operators_selects_their_kernels_too() {
     assert_eq!(summary(&resized[0]), summary(&resized[1]));
     assert!(summary(&resized[0]).contains("2048 → 1024"), "{}", summary(&resized[0]));
 }
+
+#[test]
+fn updates_of_looked_up_rows_follow_the_batch_where_each_sample_looks_up_one() {
+    let large = h100("dlrm-mlperf-b4096-fp32-cuda");
+    let resized = row(&[&large, "--batch", "512"], "aten::index_add_");
+    let traced = row(&[&h100("dlrm-mlperf-b512-fp32-cuda")], "aten::index_add_");
+    assert_eq!(resized["bytes"], traced["bytes"]);
+}

@@ -43,3 +43,15 @@ fn updates_of_looked_up_rows_follow_the_batch_where_each_sample_looks_up_one() {
     let traced = row(&[&h100("dlrm-mlperf-b512-fp32-cuda")], "aten::index_add_");
     assert_eq!(resized["bytes"], traced["bytes"]);
 }
+
+#[test]
+fn batched_lookups_have_one_update_and_one_copy_of_each_list_whatever_their_tables() {
+    let trace = h100("dlrm-mlperf-b512-fp32-cuda");
+    let fused = ["--step", "fuse-embedding-bags"];
+    let update = row(&[&[trace.as_str()], &fused[..]].concat(), "aten::index_add_");
+    let traced = row(&[&trace], "aten::index_add_");
+    assert_eq!((&traced["count"], &update["count"], &update["bytes"]), (&26.into(), &1.into(), &traced["bytes"]));
+    let answer = simulated(&trace, &["fuse-embedding-bags"]);
+    let summary = answer["steps"][0]["summary"].as_str().unwrap();
+    assert!(summary.contains("104 copies of their lists to the device → 4"), "{summary}");
+}

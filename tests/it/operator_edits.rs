@@ -55,3 +55,13 @@ fn batched_lookups_have_one_update_and_one_copy_of_each_list_whatever_their_tabl
     let summary = answer["steps"][0]["summary"].as_str().unwrap();
     assert!(summary.contains("104 copies of their lists to the device → 4"), "{summary}");
 }
+
+#[test]
+fn an_optimizer_over_long_lists_takes_their_sizes_from_the_execution_trace() {
+    let answer = simulated(&h100("gpt2-small-b8-fp32-cuda"), &["fuse-optimizer"]);
+    assert!(answer["simulated_ns"].as_i64().unwrap() < answer["base_simulated_ns"].as_i64().unwrap(), "{answer:#}");
+    let alone = simulated(&h100("gpt2-small-b8-bf16-cuda"), &["fuse-optimizer"]).to_string();
+    assert!(alone.contains("sizes were not recorded") && !alone.contains("already"), "{alone}");
+    let done = simulated(&h100("gpt2-small-optimplfused-b8-fp32-cuda"), &["fuse-optimizer"]).to_string();
+    assert!(!done.contains("fused already"), "{done}");
+}

@@ -65,3 +65,13 @@ fn an_optimizer_over_long_lists_takes_their_sizes_from_the_execution_trace() {
     let done = simulated(&h100("gpt2-small-optimplfused-b8-fp32-cuda"), &["fuse-optimizer"]).to_string();
     assert!(!done.contains("fused already"), "{done}");
 }
+
+#[test]
+fn updates_of_looked_up_rows_that_are_fused_are_one_kernel_on_another_device() {
+    let trace = crate::support::sample("dlrm-ddp-b256-fp32-cpu.kineto.json.gz").display().to_string();
+    let placed = ["--step", "place-on V100", "--select", "phase=optimizer"];
+    let fused = [&placed[..], &["--step", "fuse-optimizer"]].concat();
+    let [apart, fused] =
+        [placed.to_vec(), fused].map(|steps| row(&[&[trace.as_str()], &steps[..]].concat(), "aten::add"));
+    assert_eq!((&apart["count"], &fused["count"], &fused["bytes"]), (&8.into(), &1.into(), &apart["bytes"]));
+}

@@ -28,6 +28,7 @@ mod loader_untimed;
 mod many_ranks;
 mod memory;
 mod one_price;
+mod operator_edits;
 mod papers_page;
 mod parameterised;
 mod pictures;

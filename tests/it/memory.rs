@@ -135,3 +135,13 @@ fn more_data_parallel_ranks_keep_whole_copies_and_say_so() {
     let said = &after.steps[0];
     assert!(said.summary.contains("DDP") || !said.unhandled.is_empty(), "{said:?}");
 }
+
+#[test]
+fn gradients_of_looked_up_rows_follow_the_batch_in_both_directions() {
+    let of = |batch: u32| Opened::of(&[&format!("h100/dlrm-ddp-b{batch}-fp32-cuda.kineto.json.gz")]);
+    let (small, large) = (of(256), of(4096));
+    assert_eq!(small.under(&["resize-batch 4096"]).kinds, large.under(&[]).kinds);
+    let back = large.under(&["resize-batch 256"]);
+    assert_eq!(back.kinds.gradients, small.under(&[]).kinds.gradients);
+    assert_eq!(back.peak_bytes, small.under(&[]).peak_bytes);
+}

@@ -17,8 +17,8 @@ pub(super) struct Environment<'a> {
     live: FxHashMap<Vec<u64>, usize>,
     /// Shapes that activations have with the batch folded into the second dimension, as instance norms do: `[1, batch·channels, …]`.
     folded: FxHashSet<Vec<u64>>,
-    /// Lengths of the lists of indices that look-ups are given.
-    lists: FxHashSet<u64>,
+    /// What look-ups are given.
+    lookups: Lookups,
     /// By operator: whether it or one around it accumulates gradients.
     accumulates: Vec<bool>,
     pub(super) current: OperatorId,
@@ -26,7 +26,7 @@ pub(super) struct Environment<'a> {
 
 impl<'a> Environment<'a> {
     pub(super) fn new(graph: &'a ExecutionGraph, batch: u64) -> Self {
-        let lists = lists(graph, batch);
+        let lookups = Lookups::of(graph, batch);
         let mut parameters = FxHashSet::default();
         // Those first that have a role in a pass: what an update has besides them may be the rows of a look-up's gradient.
         for of_update in [false, true] {
@@ -35,7 +35,7 @@ impl<'a> Environment<'a> {
                 let Some(operands) = row else { continue };
                 let name = bare(graph.names.get(operator.name));
                 for dims in parameters_of(name, operands, operator.phase) {
-                    if of_update && !parameters.contains(dims) && row_of_lookups(&lists, dims).is_some() {
+                    if of_update && !parameters.contains(dims) && lookups.row(dims).is_some() {
                         continue;
                     }
                     if let &[rows, columns] = dims {
@@ -47,7 +47,7 @@ impl<'a> Environment<'a> {
         }
         let accumulates = Vec::with_capacity(graph.operators.len());
         let (live, folded) = (FxHashMap::default(), FxHashSet::default());
-        Self { graph, batch, parameters, live, folded, lists, accumulates, current: OperatorId(0) }
+        Self { graph, batch, parameters, live, folded, lookups, accumulates, current: OperatorId(0) }
     }
 
     /// Goes on to operator `id`; operators come in order.
@@ -75,7 +75,13 @@ impl<'a> Environment<'a> {
     /// The dimension of the rows that look-ups were given, of a tensor with a row or an index for each of them that is no parameter:
     /// their gradient.
     pub(super) fn row_of_lookups(&self, dims: &[u64]) -> Option<usize> {
-        row_of_lookups(&self.lists, dims).filter(|_| !self.is_parameter(dims))
+        self.lookups.row(dims).filter(|_| !self.is_parameter(dims))
+    }
+
+    /// Whether a tensor has an index for each row that was looked up.
+    pub(super) fn indexes_lookups(&self, operand: &Operand) -> bool {
+        let is_list = |dims: &[u64]| matches!(dims, &[length] if self.lookups.has(length));
+        operand.dtype().is_some_and(DType::is_integer) && operand.dims().is_some_and(is_list)
     }
 
     /// Notes an activation.
@@ -103,7 +109,7 @@ impl<'a> Environment<'a> {
         if let Some(&dim) = self.live.get(dims) {
             return Some(dim);
         }
-        if self.is_parameter(dims) {
+        if self.is_parameter(dims) && !dtype.is_some_and(DType::is_integer) {
             return None;
         }
         match dims {
@@ -112,11 +118,11 @@ impl<'a> Environment<'a> {
                 let fits = *only == self.batch || self.phase() == Phase::Forward && self.divides(*only);
                 fits.then_some(0)
             }
-            [only] if self.lists.contains(only) => Some(0),
+            [only] if self.lookups.lengths.contains(only) => Some(0),
             [first, ..] if self.divides(*first) => Some(0),
             _ if self.folded.contains(dims) => Some(1),
             // Lengths of the lists that look-ups are given, by feature.
-            _ if !self.lists.is_empty() && dtype.is_some_and(DType::is_integer) => {
+            _ if !self.lookups.lengths.is_empty() && dtype.is_some_and(DType::is_integer) => {
                 dims.iter().position(|&dim| self.batch > 1 && self.divides(dim))
             }
             _ => dims.iter().position(|&dim| dim == self.batch && self.batch > 1),
@@ -124,27 +130,55 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// See [`Environment::row_of_lookups`]: of `[rows, dimension]`, or of `[1, rows]`.
-fn row_of_lookups(lists: &FxHashSet<u64>, dims: &[u64]) -> Option<usize> {
-    let &[first, second] = dims else { return None };
-    let at = usize::from(first == 1);
-    lists.contains(&[first, second][at]).then_some(at)
+/// The lists of indices that look-ups are given.
+#[derive(Debug, Default)]
+struct Lookups {
+    /// Lengths of the lists that are longer than a batch, of the operators that prepare them too.
+    lengths: FxHashSet<u64>,
+    /// The length of a list with one index for each sample, and the width of the rows that it looks up.
+    single: FxHashSet<[u64; 2]>,
 }
 
-/// Lengths of the lists of indices, longer than a batch, that look-ups and the operators which prepare them are given.
-fn lists(graph: &ExecutionGraph, batch: u64) -> FxHashSet<u64> {
-    let mut found = FxHashSet::default();
-    for operator in &graph.operators {
-        let name = graph.names.get(operator.name);
-        let takes = operator_family(name) == Some(Family::Embedding) || is_sparse_feature(bare(name));
-        let operands = operator.operands.filter(|_| takes).and_then(|id| graph.operands.get(id.0 as usize));
-        let length = |operand: &Operand| match operand.dims() {
-            Some(&[length]) if length > batch && operand.dtype().is_some_and(DType::is_integer) => Some(length),
-            _ => None,
-        };
-        found.extend(operands.into_iter().flat_map(|operands| operands.inputs.iter().filter_map(length)));
+impl Lookups {
+    fn of(graph: &ExecutionGraph, batch: u64) -> Self {
+        let mut found = Self::default();
+        for operator in &graph.operators {
+            let name = graph.names.get(operator.name);
+            let is_lookup = operator_family(name) == Some(Family::Embedding);
+            let takes = is_lookup || is_sparse_feature(bare(name));
+            let Some(operands) = operator.operands.filter(|_| takes).and_then(|id| graph.operands.get(id.0 as usize))
+            else {
+                continue;
+            };
+            let is_index = |operand: &&Operand| operand.dtype().is_some_and(DType::is_integer);
+            let length = |operand: &Operand| match operand.dims() {
+                Some(&[length]) => Some(length),
+                _ => None,
+            };
+            let lists = operands.inputs.iter().filter(is_index).filter_map(length);
+            found.lengths.extend(lists.filter(|&length| length > batch));
+            let indices = operands.inputs.get(1).filter(|it| is_lookup && is_index(it)).and_then(length);
+            if let (Some(&[_, width]), Some(length)) = (operands.dims(0), indices.filter(|&length| length == batch)) {
+                found.single.insert([length, width]);
+            }
+        }
+        found
     }
-    found
+
+    /// Whether a list of indices is that long.
+    fn has(&self, length: u64) -> bool {
+        self.lengths.contains(&length) || self.single.iter().any(|&[one, _]| one == length)
+    }
+
+    /// The dimension of the rows that were looked up: of `[rows, width]`, or of `[1, rows]`.
+    fn row(&self, dims: &[u64]) -> Option<usize> {
+        let &[first, second] = dims else { return None };
+        if self.single.contains(&[first, second]) {
+            return Some(0);
+        }
+        let at = usize::from(first == 1);
+        self.lengths.contains(&[first, second][at]).then_some(at)
+    }
 }
 
 fn is_float(dtype: Option<DType>) -> bool {
@@ -173,9 +207,10 @@ fn parameters_of<'o>(name: &str, operands: &'o Operands, phase: Phase) -> Vec<&'
     }
 }
 
+/// All tensors but lists of indices.
 fn all(operands: &Operands) -> Vec<&[u64]> {
     let mut shapes = Vec::new();
-    for operand in &operands.inputs {
+    for operand in operands.inputs.iter().filter(|operand| !operand.dtype().is_some_and(DType::is_integer)) {
         match operand {
             Operand::Tensor { dims, .. } if !dims.is_empty() => shapes.push(dims.as_slice()),
             Operand::TensorList(list) => shapes.extend(list.iter().filter_map(Operand::dims)),

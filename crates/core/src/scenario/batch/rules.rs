@@ -31,10 +31,12 @@ pub(super) fn carries(environment: &mut Environment<'_>, id: OperatorId, operand
     }
 }
 
-/// What an update of parameters is given of the rows that were looked up.
+/// What an update of parameters is given of the rows that were looked up, and their indices.
 fn gradients_of_lookups(environment: &Environment<'_>, operands: &Operands) -> Vec<Carry> {
-    let dims = (0..operands.inputs.len()).filter_map(|at| Some((at, operands.dims(at)?)));
-    dims.filter_map(|(at, dims)| Some(Carry::of(at, environment.row_of_lookups(dims)?))).collect()
+    let rows = |operand: &Operand| environment.row_of_lookups(operand.dims()?);
+    let indices = |operand: &Operand| environment.indexes_lookups(operand).then_some(0);
+    let each = operands.inputs.iter().enumerate();
+    each.filter_map(|(at, operand)| Some(Carry::of(at, rows(operand).or_else(|| indices(operand))?))).collect()
 }
 
 /// Arguments of convolutions that are activations.

@@ -156,13 +156,19 @@ impl Passes {
 fn merged_work(works: &[Work]) -> Option<Work> {
     let first = works.first()?;
     let shape = match &first.shape {
-        &Shape::Embedding { batch, rows, pooling, dim, backward, ref reuse, .. } => {
-            let tables = |work: &Work| match work.shape {
-                Shape::Embedding { tables, .. } => tables,
-                _ => 1,
+        &Shape::Embedding { batch, dim, backward, ref reuse, .. } => {
+            let of_each = |work: &Work| match work.shape {
+                Shape::Embedding { rows, tables, pooling, .. } => (tables, rows, pooling),
+                _ => (1, 0, 0.0),
             };
-            let (tables, reuse) = (total(works.iter().map(tables)), reuse.clone());
-            Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse }
+            let tables = total(works.iter().map(|work| of_each(work).0));
+            // All tables of the batched lookup count as large, and as much looked up in, as they are on average.
+            let mean = |value: fn((u64, u64, f64)) -> f64| {
+                let weighted = |work: &Work| of_each(work).0 as f64 * value(of_each(work));
+                works.iter().map(weighted).sum::<f64>() / tables.max(1) as f64
+            };
+            let (rows, pooling, reuse) = (mean(|(_, rows, _)| rows as f64), mean(|it| it.2), reuse.clone());
+            Shape::Embedding { batch, rows: rows.round() as u64, tables, pooling, dim, backward, reuse }
         }
         &Shape::Rows { rows, width } => Shape::Rows { rows: rows.saturating_mul(works.len() as u64), width },
         &Shape::Columns { rows, columns } => {

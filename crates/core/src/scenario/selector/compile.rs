@@ -328,7 +328,7 @@ fn number(test: &Test, value: f64) -> bool {
 fn of_kind(kind: &str) -> fn(TaskKind, bool) -> bool {
     use HostPart::{AfterLaunch, BeforeLaunch, Between, Inside};
     match kind {
-        "op" => |task, in_operator| matches!(task, TaskKind::Host(_) | TaskKind::Compute) && in_operator,
+        "op" => |_, in_operator| in_operator,
         "host" => |task, _| matches!(task, TaskKind::Host(_)),
         "compute" => |task, _| task == TaskKind::Compute,
         "runtime" | "t4" => |task, _| task == TaskKind::Runtime,

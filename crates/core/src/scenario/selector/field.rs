@@ -99,7 +99,13 @@ const fn spec(
 
 /// All fields; `predicted` and `measured` stand alone.
 pub const FIELDS: [FieldSpec; 13] = [
-    spec("kind", Field::Kind, ONE_OF, KINDS, "what the task is; T1 to T5 are the parts of host time"),
+    spec(
+        "kind",
+        Field::Kind,
+        ONE_OF,
+        KINDS,
+        "what the task is; op: all that operators did, T1 to T5: the parts of host time",
+    ),
     spec("name", Field::Name, TEXT, &[], "its name or that of an operator around it"),
     spec("kernel", Field::Kernel, TEXT, &[], "name of the kernel"),
     spec("module", Field::Module, TEXT, &[], "module path of an operator around it"),

@@ -115,7 +115,7 @@ impl Transform for FuseOptimizer {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let groups = updates(draft);
         let mut report = if groups.is_empty() {
-            StepReport::nothing("no two updates of known sizes: they are fused already, or none was traced")
+            StepReport::nothing(why_nothing(draft))
         } else {
             let kernels = groups.iter().map(|group| group.nodes.len()).sum::<usize>();
             let (apart, fused) = per_step(draft, &groups);
@@ -214,6 +214,23 @@ fn merge_all(draft: &mut Draft<'_>, groups: &[Group]) -> usize {
         draft.take_out(node);
     }
     in_step(draft, &host)
+}
+
+/// Why no updates became one.
+fn why_nothing(draft: &Draft<'_>) -> &'static str {
+    let is_update = |node: &Node| {
+        matches!(draft.kind_of(*node), TaskKind::Kernel | TaskKind::Compute)
+            && draft.family_of(*node) == Some(Family::Optimizer)
+    };
+    let updates: Vec<Node> = draft.nodes().filter(is_update).collect();
+    match updates.iter().any(|&node| draft.work_of(node).is_none()) {
+        _ if updates.is_empty() => "no update of an optimizer was traced",
+        true => {
+            "the updates are of tensors whose sizes were not recorded: the profiler leaves out those of long lists, an \
+             execution trace beside the trace has them"
+        }
+        false => "the updates are one launch already",
+    }
 }
 
 /// Why an update keeps its time.

@@ -1,7 +1,9 @@
 //! `fuse-embedding-bags`: lookups of several tables by one call each become one batched lookup; so do their gradients and
-//! updates.
+//! updates, and the copies of their indices to the device.
 //!
 //! Siblings are found by structure: calls of the same shape with the same operators inside, in the same step and thread.
+
+mod copies;
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -18,6 +20,10 @@ use crate::scenario::grammar::{Form, Grammar};
 use crate::scenario::transform::{Stage, StepReport, Transform};
 
 use super::report::count;
+use copies::Copies;
+
+/// Tasks of each operator itself, in order.
+type Tasks = FxHashMap<OperatorId, Vec<NodeId>>;
 
 /// Batches sibling lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +55,22 @@ impl Transform for FuseEmbeddingBags {
         if groups.is_empty() {
             return StepReport::nothing("no two lookups of one step could be batched");
         }
+        let copies = Copies::find(draft, &groups, &tasks);
         let mut changed = 0;
-        for group in &groups {
+        for group in groups.iter().chain(&copies.groups) {
             changed += fuse(draft, group, &tasks);
         }
         changed += drop_gathers(draft, &groups, &tasks);
         let batched = groups.iter().filter(|group| group.part == Part::Lookup).count();
-        let summary = format!("{} → {batched}, with gradients and updates", count(lookups, "lookup"));
-        StepReport { changed, summary, ..StepReport::default() }
+        let of_lists = copies.groups.iter().map(|group| group.roots.len()).sum::<usize>();
+        let and_copies = match copies.groups.len() {
+            0 => String::new(),
+            one_each => format!("; {of_lists} copies of their lists to the device → {one_each}"),
+        };
+        let summary = format!("{} → {batched}, with gradients and updates{and_copies}", count(lookups, "lookup"));
+        let mut report = StepReport { changed, summary, ..StepReport::default() };
+        report.effects.extend(copies.effect(draft));
+        report
     }
 }
 
@@ -65,6 +79,7 @@ enum Part {
     Lookup,
     Gradient,
     Update,
+    Copy,
 }
 
 /// Calls that become one.
@@ -97,7 +112,8 @@ fn groups(graph: &ExecutionGraph) -> Vec<Group> {
         if let Some(gradient) = gradient(graph, id).or_else(|| batched_gradient(graph, id)) {
             add(gradient.0, Part::Gradient, gradient.1, None);
         } else if let Some(table) = update(graph, id, &tables) {
-            add(outermost(graph, id), Part::Update, table.to_vec(), None);
+            // Tables of any number of rows lie one after another in a batched one; all its rows are as wide.
+            add(outermost(graph, id), Part::Update, vec![table[1]], None);
         }
     }
     let mut groups: Vec<Group> = found.into_values().collect();
@@ -215,9 +231,8 @@ fn structure(graph: &ExecutionGraph, id: OperatorId) -> u64 {
     hasher.finish()
 }
 
-/// Tasks of each operator itself, in order.
-fn tasks_by_operator(graph: &ExecutionGraph) -> FxHashMap<OperatorId, Vec<NodeId>> {
-    let mut tasks: FxHashMap<OperatorId, Vec<NodeId>> = FxHashMap::default();
+fn tasks_by_operator(graph: &ExecutionGraph) -> Tasks {
+    let mut tasks = Tasks::default();
     for node in graph.tasks.node_indices() {
         if let Some(operator) = graph.tasks[node].operator {
             tasks.entry(operator).or_default().push(node);
@@ -227,7 +242,7 @@ fn tasks_by_operator(graph: &ExecutionGraph) -> FxHashMap<OperatorId, Vec<NodeId
 }
 
 /// Lets the first call do the work of all and takes the others out; how many tasks that changed.
-fn fuse(draft: &mut Draft<'_>, group: &Group, tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> usize {
+fn fuse(draft: &mut Draft<'_>, group: &Group, tasks: &Tasks) -> usize {
     let graph = draft.graph();
     let [kept, others @ ..] = group.roots.as_slice() else { return 0 };
     let empty = Vec::new();
@@ -255,7 +270,7 @@ fn fuse(draft: &mut Draft<'_>, group: &Group, tasks: &FxHashMap<OperatorId, Vec<
 }
 
 /// Whether any task of `root` is left.
-fn is_left(draft: &Draft<'_>, root: OperatorId, tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> bool {
+fn is_left(draft: &Draft<'_>, root: OperatorId, tasks: &Tasks) -> bool {
     let end = draft.graph().operators[root.0 as usize].subtree_end.0;
     let own = (root.0..end).filter_map(|id| tasks.get(&OperatorId(id))).flatten();
     own.into_iter().any(|&node| !draft.is_removed(node))
@@ -266,7 +281,7 @@ fn works(graph: &ExecutionGraph, node: NodeId) -> bool {
 }
 
 /// Host time between operators right before the first task of `root`.
-fn gap_before(graph: &ExecutionGraph, root: OperatorId, tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> Option<NodeId> {
+fn gap_before(graph: &ExecutionGraph, root: OperatorId, tasks: &Tasks) -> Option<NodeId> {
     let end = graph.operators[root.0 as usize].subtree_end;
     let host = |node: &&NodeId| !graph.tasks[**node].kind.is_device();
     let first = (root.0..end.0).filter_map(|id| tasks.get(&OperatorId(id))?.iter().find(host)).min()?;
@@ -275,7 +290,7 @@ fn gap_before(graph: &ExecutionGraph, root: OperatorId, tasks: &FxHashMap<Operat
 }
 
 /// Takes out concatenations and stacks of nothing but the batched results: a batched lookup writes them side by side.
-fn drop_gathers(draft: &mut Draft<'_>, groups: &[Group], tasks: &FxHashMap<OperatorId, Vec<NodeId>>) -> usize {
+fn drop_gathers(draft: &mut Draft<'_>, groups: &[Group], tasks: &Tasks) -> usize {
     let graph = draft.graph();
     let gathers = |id: OperatorId| {
         let operator = &graph.operators[id.0 as usize];

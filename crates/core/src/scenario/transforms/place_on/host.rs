@@ -73,6 +73,8 @@ pub(super) struct Placement<'d, 'b> {
     tails: FxHashMap<NodeId, Node>,
     /// Tasks whose work their operators' arguments do not show: updates that touch few rows of a table.
     updates: FxHashSet<NodeId>,
+    /// Operators whose work another does.
+    passed_on: FxHashSet<OperatorId>,
     /// What a step is given, by top-level operator.
     inputs: FxHashMap<OperatorId, Vec<Input>>,
     pub(super) tally: Tally<'b>,
@@ -100,7 +102,9 @@ impl<'d, 'b> Placement<'d, 'b> {
             inputs.entry(root_of(graph, input.operator)).or_default().push(input);
         }
         let updates = draft.base().sparse_updates().into_iter().collect();
-        Self { draft, graph, streams, tails: FxHashMap::default(), updates, inputs, tally: Tally::default() }
+        let others = draft.merged_members().flat_map(|(members, _)| members).filter(|&&node| draft.is_removed(node));
+        let passed_on = others.filter_map(|&node| graph.tasks[node].operator).collect();
+        Self { draft, graph, streams, tails: FxHashMap::default(), updates, passed_on, inputs, tally: Tally::default() }
     }
 
     /// Places all ranks, operators in the order in which they ran.
@@ -204,6 +208,10 @@ impl<'d, 'b> Placement<'d, 'b> {
         }
         let mut all = Vec::new();
         for (operator, nodes) in computing {
+            let computes = |&node: &NodeId| self.draft.work(node).is_some();
+            if self.passed_on.contains(&operator) && !nodes.iter().any(computes) {
+                continue;
+            }
             let own = nodes.iter().find_map(|&node| Some((node, self.own_work(node)?)));
             for mut piece in pieces(self.draft, operator, group.rank, own) {
                 if piece.prediction.provenance == Provenance::Unmodelled {

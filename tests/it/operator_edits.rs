@@ -1,0 +1,77 @@
+//! Edits of whole operators on captures of one H100: what they select, and what is fused of a recommender and of an optimizer.
+
+use serde_json::Value;
+
+use crate::support::program::json;
+
+fn h100(name: &str) -> String {
+    crate::support::sample(&format!("h100/{name}.kineto.json.gz")).display().to_string()
+}
+
+fn simulated(trace: &str, steps: &[&str]) -> Value {
+    let steps = steps.iter().flat_map(|step| ["--step", step]);
+    json(&["simulate", trace].into_iter().chain(steps).collect::<Vec<_>>())
+}
+
+/// The row of an operator as `ops` lists it.
+fn row(arguments: &[&str], operator: &str) -> Value {
+    let answer = json(&[&["ops"], arguments].concat());
+    answer["rows"].as_array().unwrap().iter().find(|row| row["label"] == operator).unwrap().clone()
+}
+
+#[test]
+fn a_term_on_operators_selects_their_kernels_too() {
+    let trace = h100("mlp-b256-fp32-cuda");
+    let time = |step: String| simulated(&trace, &[&step])["simulated_ns"].as_i64().unwrap();
+    for (edit, rest) in [("remove", ""), ("scale", " x0.5"), ("replace", " with aten::addmm"), ("checkpoint", "")] {
+        for what in ["name=aten::mm", "name=aten::addmm"] {
+            assert_eq!(time(format!("{edit} kind=op & {what}{rest}")), time(format!("{edit} {what}{rest}")), "{edit}");
+        }
+    }
+    let base = simulated(&trace, &[])["simulated_ns"].as_i64().unwrap();
+    assert!(time("remove kind=op & name=aten::mm".to_owned()) < base * 9 / 10);
+    let resized = ["kind=op", "name~."].map(|what| simulated(&trace, &[&format!("resize-op {what} 2048->1024")]));
+    let summary = |answer: &Value| answer["steps"][0]["summary"].as_str().unwrap().to_owned();
+    assert_eq!(summary(&resized[0]), summary(&resized[1]));
+    assert!(summary(&resized[0]).contains("2048 → 1024"), "{}", summary(&resized[0]));
+}
+
+#[test]
+fn updates_of_looked_up_rows_follow_the_batch_where_each_sample_looks_up_one() {
+    let large = h100("dlrm-mlperf-b4096-fp32-cuda");
+    let resized = row(&[&large, "--batch", "512"], "aten::index_add_");
+    let traced = row(&[&h100("dlrm-mlperf-b512-fp32-cuda")], "aten::index_add_");
+    assert_eq!(resized["bytes"], traced["bytes"]);
+}
+
+#[test]
+fn batched_lookups_have_one_update_and_one_copy_of_each_list_whatever_their_tables() {
+    let trace = h100("dlrm-mlperf-b512-fp32-cuda");
+    let fused = ["--step", "fuse-embedding-bags"];
+    let update = row(&[&[trace.as_str()], &fused[..]].concat(), "aten::index_add_");
+    let traced = row(&[&trace], "aten::index_add_");
+    assert_eq!((&traced["count"], &update["count"], &update["bytes"]), (&26.into(), &1.into(), &traced["bytes"]));
+    let answer = simulated(&trace, &["fuse-embedding-bags"]);
+    let summary = answer["steps"][0]["summary"].as_str().unwrap();
+    assert!(summary.contains("104 copies of their lists to the device → 4"), "{summary}");
+}
+
+#[test]
+fn an_optimizer_over_long_lists_takes_their_sizes_from_the_execution_trace() {
+    let answer = simulated(&h100("gpt2-small-b8-fp32-cuda"), &["fuse-optimizer"]);
+    assert!(answer["simulated_ns"].as_i64().unwrap() < answer["base_simulated_ns"].as_i64().unwrap(), "{answer:#}");
+    let alone = simulated(&h100("gpt2-small-b8-bf16-cuda"), &["fuse-optimizer"]).to_string();
+    assert!(alone.contains("sizes were not recorded") && !alone.contains("already"), "{alone}");
+    let done = simulated(&h100("gpt2-small-optimplfused-b8-fp32-cuda"), &["fuse-optimizer"]).to_string();
+    assert!(!done.contains("fused already"), "{done}");
+}
+
+#[test]
+fn updates_of_looked_up_rows_that_are_fused_are_one_kernel_on_another_device() {
+    let trace = crate::support::sample("dlrm-ddp-b256-fp32-cpu.kineto.json.gz").display().to_string();
+    let placed = ["--step", "place-on V100", "--select", "phase=optimizer"];
+    let fused = [&placed[..], &["--step", "fuse-optimizer"]].concat();
+    let [apart, fused] =
+        [placed.to_vec(), fused].map(|steps| row(&[&[trace.as_str()], &steps[..]].concat(), "aten::add"));
+    assert_eq!((&apart["count"], &fused["count"], &fused["bytes"]), (&8.into(), &1.into(), &apart["bytes"]));
+}

@@ -16,6 +16,7 @@ mod reasons;
 mod sources;
 mod swap;
 mod transformer;
+mod variants;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ use super::answer::Calibration;
 use super::manifest::{Capture, event_cost_ns, open};
 use super::operators::{self, Part};
 use super::reasons::Floor;
-use super::{Answer, Constants, Row, fused, learned, median};
+use super::{Answer, Constants, Row, fused, learned, median, variants};
 
 /// Geometric mean that batch what-ifs are to reach on quiet captures.
 pub(crate) const BATCH_TARGET: f64 = 0.05;
@@ -35,7 +35,8 @@ pub(crate) fn check(engine: &Engine, paths: &[PathBuf], answer: &mut Answer) -> 
     batches(engine, &captures, answer, &mut left_out)?;
     learned::check(engine, &captures, answer, &mut left_out)?;
     answer.left_out = left_out.calibration();
-    fused::check(engine, &captures, answer)
+    fused::check(engine, &captures, answer)?;
+    variants::check(engine, &captures, answer)
 }
 
 /// Iterations in ns, with the band stated.
@@ -69,6 +70,12 @@ impl Predicted {
     pub(crate) fn at(&self, cost: f64, speed: f64) -> (f64, [f64; 2]) {
         let changed = |ns: f64| (ns - cost) * speed;
         (changed(self.ns), self.band.map(changed))
+    }
+
+    /// Median time with work on the device, in ns.
+    pub(crate) fn device_ns(&self) -> f64 {
+        let active = |outcome: &Outcome| outcome.summary.gpu_active_ns.0 as f64;
+        median(&mut self.outcomes.iter().map(active).collect::<Vec<f64>>())
     }
 
     /// Operator by operator, against what was measured.
@@ -122,7 +129,7 @@ fn own(engine: &Engine, captures: &[Capture], answer: &mut Answer) -> Result<()>
     const FAMILY: &str = "profiler's cost taken off";
     let mut logs = 0.0;
     for capture in captures {
-        let cost = event_cost_ns(captures, &capture.model) * capture.events();
+        let cost = event_cost_ns(captures, capture) * capture.events();
         let row = (capture.wall_ns, Predicted::of(engine, &capture.steps, "")?.ns - cost);
         logs += (row.1 / row.0).ln().abs();
         // The cost is that of other models' captures.
@@ -150,7 +157,7 @@ fn batches(engine: &Engine, captures: &[Capture], answer: &mut Answer, left_out:
     for (name, mut members) in series.into_iter().filter(|(_, members)| members.len() > 1) {
         members.sort_by_key(|capture| capture.batch);
         for from in &members {
-            let cost = event_cost_ns(captures, &from.model) * from.events();
+            let cost = event_cost_ns(captures, from) * from.events();
             let speed = from.wall_ns / (Predicted::of(engine, &from.steps, "")?.ns - cost);
             for to in members.iter().filter(|to| to.batch != from.batch) {
                 let got = Predicted::of(engine, &from.steps, &format!("resize-batch {}", to.batch))?;

@@ -25,7 +25,7 @@ pub(crate) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer) 
         let before = Predicted::of(engine, &unfused.steps, "")?.ns;
         let after = Predicted::of(engine, &unfused.steps, "fuse-embedding-bags")?;
         let (gain, band) = (before - after.ns, after.band.map(|end| before - end));
-        let fewer = (unfused.events() - fused.events()) * event_cost_ns(captures, &unfused.model);
+        let fewer = (unfused.events() - fused.events()) * event_cost_ns(captures, unfused);
         let speed = products_ns(fused) / products_ns(unfused);
         let rows = [
             (unfused.profiled_ns - fused.profiled_ns, 0.0),

@@ -18,7 +18,7 @@ const FAMILIES: [&str; 3] =
 /// A capture's batch size is not known.
 pub(crate) fn check(engine: &Engine, captures: &[Capture], answer: &mut Answer, left_out: &mut LeftOut) -> Result<()> {
     for from in captures {
-        let cost = event_cost_ns(captures, &from.model) * from.events();
+        let cost = event_cost_ns(captures, from) * from.events();
         let of_series = |other: &&Capture| other.series() == from.series() && other.batch != from.batch;
         for second in captures.iter().filter(of_series) {
             let mut steps = from.steps.clone();

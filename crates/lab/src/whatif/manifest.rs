@@ -83,6 +83,17 @@ impl Capture {
         self.id.replace(&format!("-b{}", self.batch), "")
     }
 
+    /// What it ran on, as its id ends.
+    fn place(&self) -> &str {
+        self.id.rsplit('-').next().unwrap_or_default()
+    }
+
+    /// Median time with work on the device of the recorded steps, in ns; 0 where none was used.
+    pub(crate) fn device_ns(&self) -> f64 {
+        let active = |step: &Loaded| step.replay.summary.gpu_active_ns.0 as f64;
+        median(&mut self.steps.iter().map(active).collect::<Vec<f64>>())
+    }
+
     /// Profiled operators of the modelled iteration.
     pub(crate) fn events(&self) -> f64 {
         let Some(graph) = self.steps.first().map(|step| &step.graph) else { return 0.0 };
@@ -146,12 +157,12 @@ fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
     })
 }
 
-/// What the profiler adds per operator, in ns, as captures of other models than `model` show it: their median, of those
-/// whose iteration is short enough for the profiler to matter.
-pub(crate) fn event_cost_ns(captures: &[Capture], model: &str) -> f64 {
+/// What the profiler adds per operator, in ns, as captures of other models than that of `of` on the same machine show it: their
+/// median, of those whose iteration is short enough for the profiler to matter.
+pub(crate) fn event_cost_ns(captures: &[Capture], of: &Capture) -> f64 {
     const USUAL_NS: f64 = 1500.0;
     const LEAST_SHARE: f64 = 0.03;
-    let others = captures.iter().filter(|capture| capture.model != model);
+    let others = captures.iter().filter(|capture| capture.model != of.model && capture.place() == of.place());
     let matters = others.filter(|capture| capture.events() * USUAL_NS > LEAST_SHARE * capture.wall_ns);
     let mut costs: Vec<f64> =
         matters.map(|capture| (capture.profiled_ns - capture.wall_ns) / capture.events().max(1.0)).collect();

@@ -139,11 +139,7 @@ fn diagnostics(
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
     }
     note_beginnings(&mut found, ranks, zeros, outputs);
-    if ranks.iter().any(|rank| compute::lacks_device(&rank.observed)) {
-        let text = "operators of a device ran and none of its work was recorded: times are those of launches, and no edit of \
-                    what the device does can be re-timed";
-        found.warn("device-not-recorded", text.to_owned());
-    }
+    note_device(&mut found, ranks);
     note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
@@ -161,6 +157,17 @@ fn diagnostics(
         found.warn("unmatched-collectives", format!("{alone} {what} on another rank and {keeps} traced duration"));
     }
     found
+}
+
+/// Says where work of a device was launched and not recorded.
+fn note_device(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    let follows = "times are those of launches, and no edit of what the device does can be re-timed";
+    if ranks.iter().any(|rank| compute::lacks_device(&rank.observed)) {
+        let text = format!("operators of a device ran and none of its work was recorded: {follows}");
+        found.warn("device-not-recorded", text);
+    } else if ranks.iter().any(|rank| compute::lacks_kernels(&rank.observed)) {
+        found.warn("device-not-recorded", format!("kernels were launched and none was recorded: {follows}"));
+    }
 }
 
 /// Says how many ranks others stand for.

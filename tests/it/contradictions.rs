@@ -1,0 +1,77 @@
+//! Recordings that contradict themselves: what they say is told, and no figure looks exact that is not.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use retime_core::engine::{EngineError, Loaded};
+use retime_core::graph::BuildOptions;
+use retime_core::trace::OpenOptions;
+use serde_json::{Value, json};
+
+use crate::support::engine;
+
+/// Three steps of five launches each, whose kernels follow 40 µs later; times in µs from 1 s on.
+fn three_steps() -> Value {
+    let (mut events, mut id) = (Vec::new(), 0);
+    for step in 0..3 {
+        let start = 1e6 + 2e3 * f64::from(step);
+        let name = format!("ProfilerStep#{}", 10 + step);
+        events.push(
+            json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": 1900}),
+        );
+        for launch in 0..5 {
+            id += 1;
+            let at = start + 200.0 * f64::from(launch);
+            let arguments = json!({"correlation": id});
+            events
+                .push(json!({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at, "dur": 30}));
+            events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+                "ts": at + 5.0, "dur": 10, "args": arguments}));
+            let arguments = json!({"correlation": id, "device": 0, "stream": 7});
+            events.push(json!({"ph": "X", "cat": "kernel", "name": format!("gemm_{launch}"), "pid": 0, "tid": 7,
+                "ts": at + 40.0, "dur": 100, "args": arguments}));
+        }
+    }
+    json!({"traceEvents": events})
+}
+
+/// The trace with a figure of the kernel of launch `id` changed.
+fn with_kernel(id: u64, key: &str, value: f64) -> Value {
+    let mut trace = three_steps();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    let kernel = events.iter_mut().find(|event| event["cat"] == "kernel" && event["args"]["correlation"] == id);
+    kernel.unwrap()[key] = value.into();
+    trace
+}
+
+fn load_all(files: &[(&str, String)]) -> Result<Vec<Loaded>, EngineError> {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |(name, text): &(&str, String)| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let paths: Vec<_> = files.iter().map(write).collect();
+    engine().load(&paths, &OpenOptions::default(), &BuildOptions::default())
+}
+
+fn load(trace: &Value) -> Loaded {
+    load_all(&[("trace.json", trace.to_string())]).unwrap().remove(0)
+}
+
+fn told(loaded: &Loaded, code: &str) -> Option<String> {
+    loaded.diagnostics().sorted().into_iter().find(|found| found.code == code).map(|found| found.message.clone())
+}
+
+#[test]
+fn a_kernel_without_a_stream_is_counted() {
+    let mut trace = three_steps();
+    for event in
+        trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|event| event["cat"] == "kernel").take(2)
+    {
+        event.as_object_mut().unwrap().remove("tid");
+        event["args"].as_object_mut().unwrap().remove("stream");
+    }
+    assert_eq!(load(&trace).diagnostics().count("missing-stream"), 2);
+}

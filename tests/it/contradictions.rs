@@ -65,6 +65,23 @@ fn told(loaded: &Loaded, code: &str) -> Option<String> {
 }
 
 #[test]
+fn work_away_from_its_launch_is_told_with_how_far() {
+    let sound = load(&three_steps());
+    assert!(
+        ["early-work", "late-work", "overlapping-kernels", "missing-stream"]
+            .iter()
+            .all(|code| told(&sound, code).is_none())
+    );
+    let early = told(&load(&with_kernel(8, "ts", 2_440.0)), "early-work").unwrap();
+    assert!(early.contains("starts before its launch call 1 times, by up to 1000.0 ms"), "{early}");
+    let late = told(&load(&with_kernel(9, "ts", 2_002_640.0)), "late-work").unwrap();
+    assert!(
+        late.contains("launched later 1 times, up to 999.8 ms after its launch") || late.contains("1.00 s after"),
+        "{late}"
+    );
+}
+
+#[test]
 fn a_kernel_without_a_stream_is_counted() {
     let mut trace = three_steps();
     for event in

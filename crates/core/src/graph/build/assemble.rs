@@ -15,6 +15,7 @@ use super::draft::Ordered;
 use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
 use super::lookups;
+use super::misplaced::{self, Misplaced};
 use super::stated;
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
@@ -140,6 +141,7 @@ fn diagnostics(
     }
     note_beginnings(&mut found, ranks, zeros, outputs);
     note_device(&mut found, ranks);
+    note_misplaced(&mut found, ranks);
     note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
@@ -167,6 +169,25 @@ fn note_device(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
         found.warn("device-not-recorded", text);
     } else if ranks.iter().any(|rank| compute::lacks_kernels(&rank.observed)) {
         found.warn("device-not-recorded", format!("kernels were launched and none was recorded: {follows}"));
+    }
+}
+
+/// Says which work did not run where its launch says: before it, or behind work of the same stream that was launched later.
+fn note_misplaced(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    for rank in ranks {
+        let number = rank.input.rank.0;
+        let (early, overtaken) = misplaced::find(&rank.observed);
+        if let Some(Misplaced { count, most }) = early {
+            let (what, follows) =
+                ("device work starts before its launch call", "steps may lack it, or have the work of others");
+            found.warn("early-work", format!("rank {number}: {what} {count} times, by up to {most}: {follows}"));
+        }
+        if let Some(Misplaced { count, most }) = overtaken {
+            let what = "device work runs behind work of its stream that was launched later";
+            let follows = "it counts to the step of that work";
+            let text = format!("rank {number}: {what} {count} times, up to {most} after its launch: {follows}");
+            found.warn("late-work", text);
+        }
     }
 }
 

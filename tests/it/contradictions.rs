@@ -82,6 +82,12 @@ fn work_away_from_its_launch_is_told_with_how_far() {
 }
 
 #[test]
+fn one_kernel_over_all_others_of_its_stream_is_told_by_their_number() {
+    let text = told(&load(&with_kernel(8, "dur", 1e7)), "overlapping-kernels").unwrap();
+    assert!(text.contains("lie within another one"), "{text}");
+}
+
+#[test]
 fn a_kernel_without_a_stream_is_counted() {
     let mut trace = three_steps();
     for event in

@@ -98,3 +98,12 @@ fn a_kernel_without_a_stream_is_counted() {
     }
     assert_eq!(load(&trace).diagnostics().count("missing-stream"), 2);
 }
+
+#[test]
+fn text_behind_the_document_is_told_with_its_length() {
+    let text = three_steps().to_string();
+    let two = load_all(&[("two.json", format!("{text}\n{text}\n"))]).unwrap().remove(0);
+    let expected = format!("{} bytes after the end of the JSON document are not read", text.len());
+    assert_eq!(told(&two, "trailing-text"), Some(expected));
+    assert!(told(&load(&three_steps()), "trailing-text").is_none());
+}

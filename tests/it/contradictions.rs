@@ -107,3 +107,40 @@ fn text_behind_the_document_is_told_with_its_length() {
     assert_eq!(told(&two, "trailing-text"), Some(expected));
     assert!(told(&load(&three_steps()), "trailing-text").is_none());
 }
+
+#[test]
+fn ranks_that_a_job_does_not_have_are_told() {
+    let of = |rank: u32, world: u32, first: u32| {
+        let mut trace = three_steps();
+        trace["distributedInfo"] = json!({"rank": rank, "world_size": world});
+        for event in trace["traceEvents"].as_array_mut().unwrap() {
+            if let Some(step) = event["name"].as_str().unwrap().strip_prefix("ProfilerStep#1") {
+                event["name"] = format!("ProfilerStep#{first}{step}").into();
+            }
+        }
+        trace.to_string()
+    };
+    let job = |a: String, b: String| load_all(&[("a.json", a), ("b.json", b)]).unwrap().remove(0);
+    let beyond = job(of(0, 2, 1), of(5, 2, 1));
+    assert_eq!(told(&beyond, "impossible-rank").unwrap(), "rank 5 was recorded of a job of 2, whose ranks are 0 to 1");
+    assert!(told(&beyond, "missing-ranks").unwrap().starts_with("1 of 2 ranks are loaded, not 1"));
+    assert!(told(&job(of(0, 0, 1), of(1, 0, 1)), "impossible-rank").unwrap().starts_with("a job of 0 ranks"));
+    let other = told(&job(of(0, 2, 1), of(1, 2, 5)), "different-iterations").unwrap();
+    assert!(other.contains("rank 1 did not record ProfilerStep#11"), "{other}");
+    let sound = job(of(0, 2, 1), of(1, 2, 1));
+    assert!(
+        ["impossible-rank", "missing-ranks", "different-iterations"].iter().all(|code| told(&sound, code).is_none())
+    );
+}
+
+fn ran(arguments: &[&str]) -> (bool, String, String) {
+    let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+fn written(folder: &Path, trace: &Value) -> String {
+    let path = folder.join("trace.json");
+    fs::write(&path, trace.to_string()).unwrap();
+    path.display().to_string()
+}

@@ -53,7 +53,7 @@ pub use recorded::Recorded;
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
-pub use timeline::{TaskRow, Timeline, lane_label};
+pub use timeline::{TaskRow, Timeline, distinct_lane_label};
 
 /// The device catalog, the cost models and the default host overheads.
 #[derive(Debug)]

@@ -144,3 +144,21 @@ fn written(folder: &Path, trace: &Value) -> String {
     fs::write(&path, trace.to_string()).unwrap();
     path.display().to_string()
 }
+
+#[test]
+fn where_nothing_was_measured_there_is_no_error_of_the_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = three_steps();
+    for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|event| event["cat"] == "kernel") {
+        event["args"]["correlation"] = (1_000 + event["args"]["correlation"].as_u64().unwrap()).into();
+    }
+    let path = written(folder.path(), &trace);
+    let (_, json, _) = ran(&["simulate", &path, "--json"]);
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&answer["measured_ns"], &answer["replay_error"]), (&json!(0), &Value::Null));
+    let (_, text, _) = ran(&["simulate", &path]);
+    assert!(text.contains("(–): the replay does not pass") && !text.contains("+0.00 %"), "{text}");
+    let long = written(folder.path(), &with_kernel(3, "dur", 1e7));
+    let (succeeded, _, said) = ran(&["simulate", &long]);
+    assert!(!succeeded && said.contains("work of the step before ended") && said.contains("--iteration"), "{said}");
+}

@@ -80,8 +80,8 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
     let kind = loaded.predicted().map_or("measured", |_| "recorded (a prediction itself)");
     add(kind, format!("{} {iteration}", summary.measured_ns));
     let unexplained = Percent(summary.unexplained_share);
-    let error = Percent(summary.replay_error);
-    add("replayed", format!("{} ({error:+.2}, {unexplained} unexplained)", summary.base_simulated_ns));
+    let error = summary.replay_error.map_or_else(|| "–".to_owned(), |error| format!("{:+.2}", Percent(error)));
+    add("replayed", format!("{} ({error}, {unexplained} unexplained)", summary.base_simulated_ns));
     if outcome.steps.iter().any(|step| step.enabled) {
         let band = summary.steady_band;
         let simulated = format!("{} ({})", summary.steady_ns, change(summary));

@@ -309,7 +309,10 @@ impl Engine {
             return Err(EngineError::Beyond { path: loaded::title(&job) });
         }
         if replay.summary.simulated_ns == DurNs::ZERO {
-            return Err(EngineError::Timeless { path: loaded::title(&job) });
+            let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
+            let unknown = "what was recorded is shorter than a nanosecond, or cannot be read";
+            let reason = outlived.map_or(unknown, |found| &found.message).to_owned();
+            return Err(EngineError::Timeless { path: loaded::title(&job), reason });
         }
         let noise = noise::noise(&job, &graph, &replay.summary);
         let mut summary = Summary { noise, ..replay.summary };

@@ -71,4 +71,4 @@ pub use sweep::{
 };
 pub use sweep_run::SweepRun;
 pub use waiting::let_signals_wait;
-pub use writing::{Overwrite, append, begin_recording, write_files, write_new};
+pub use writing::{Overwrite, append, begin_recording, is_same_file, write_files, write_new};

@@ -162,3 +162,19 @@ fn where_nothing_was_measured_there_is_no_error_of_the_replay() {
     let (succeeded, _, said) = ran(&["simulate", &long]);
     assert!(!succeeded && said.contains("work of the step before ended") && said.contains("--iteration"), "{said}");
 }
+
+#[test]
+fn a_script_that_is_recorded_is_not_written_over_and_endless_lines_are_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), &three_steps());
+    let (script, record) = (folder.path().join("a.script"), folder.path().join("b.csv"));
+    let play = |text: String| {
+        fs::write(&script, text).unwrap();
+        ran(&["run", script.to_str().unwrap(), &path])
+    };
+    let record = record.display();
+    let (succeeded, _, said) = play(format!("record {record}\nops\nexport! {record}\n"));
+    assert!(!succeeded && said.contains("is being recorded to"), "{said}");
+    let (succeeded, out, said) = play("x".repeat(1 << 20));
+    assert!(!succeeded && out.len() + said.len() < 10_000, "{} bytes", out.len() + said.len());
+}

@@ -7,7 +7,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Communication, lane_label};
+use crate::session::{Communication, distinct_lane_label};
 use retime_core::analysis::breakdown::Breakdown;
 use retime_core::analysis::sources::Sources;
 use retime_core::units::{DurNs, Percent};
@@ -63,7 +63,7 @@ pub(super) fn answer(opened: &Opened) -> Answer {
         Breakdown::of(&Sources { graph, works: &opened.edited.works, timed, schedule, times: opened.times() });
     let streams = breakdown.streams.into_iter().map(|stream| Stream {
         rank: stream.rank.0,
-        lane: lane_label(&graph.lanes[stream.lane.0 as usize]),
+        lane: distinct_lane_label(graph, &graph.lanes[stream.lane.0 as usize]),
         busy_ns: stream.busy,
         by_family: stream.by_family.into_iter().map(|(family, time)| (family.name(), time)).collect(),
         idle: stream.idle,

@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::lane_label;
+use crate::session::distinct_lane_label;
 use retime_core::units::{DurNs, TimeNs};
 
 use super::opened::Opened;
@@ -59,7 +59,7 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let gaps = engine.gaps(&loaded, &outcome, SHORTEST, TRIED);
     let row = |gap: &retime_core::analysis::gaps::Gap| Row {
         rank: gap.rank.0,
-        stream: lane_label(&graph.lanes[gap.lane.0 as usize]),
+        stream: distinct_lane_label(graph, &graph.lanes[gap.lane.0 as usize]),
         start_ns: gap.start,
         into: path::into_iteration(graph, gap.rank, gap.start),
         duration_ns: gap.duration,

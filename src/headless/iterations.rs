@@ -161,7 +161,7 @@ fn times(rows: &[Row<Simulated>]) -> output::Table {
             name.clone(),
             summary.measured_ns.0.to_string(),
             summary.base_simulated_ns.0.to_string(),
-            format!("{:+.3}", 100.0 * summary.replay_error),
+            summary.replay_error.map_or_else(|| "–".to_owned(), |error| format!("{:+.3}", 100.0 * error)),
             format!("{:.2}", 100.0 * summary.unexplained_share),
             summary.simulated_ns.0.to_string(),
             summary.steady_ns.0.to_string(),

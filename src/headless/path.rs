@@ -7,7 +7,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, PathArgs};
-use crate::session::lane_label;
+use crate::session::distinct_lane_label;
 use retime_core::analysis::critical_path::{CriticalPath, Run, Segment, SegmentKind, explained};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::sources::Sources;
@@ -136,7 +136,7 @@ fn task_row(
         kind: SegmentKind::of(graph, works, node)?.name(),
         name: graph.names.get(task.name).to_owned(),
         rank: graph.lanes[task.lane.0 as usize].rank.0,
-        lane: lane_label(&graph.lanes[task.lane.0 as usize]),
+        lane: distinct_lane_label(graph, &graph.lanes[task.lane.0 as usize]),
         start_ns: start,
         into: into_iteration(graph, graph.lanes[task.lane.0 as usize].rank, start),
         duration_ns: end.since(start),
@@ -156,7 +156,7 @@ pub(super) fn row(graph: &ExecutionGraph, segment: &Segment) -> Row {
         kind: segment.kind.name(),
         name: graph.names.get(segment.name).to_owned(),
         rank: segment.rank.0,
-        lane: lane_label(&graph.lanes[segment.lane.0 as usize]),
+        lane: distinct_lane_label(graph, &graph.lanes[segment.lane.0 as usize]),
         start_ns: segment.start,
         into: into_iteration(graph, segment.rank, segment.start),
         duration_ns: segment.duration,

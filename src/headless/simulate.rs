@@ -78,11 +78,11 @@ const NOTABLE: f64 = 0.05;
 
 /// What the replay takes, and what of it is not explained.
 fn replay(summary: &Summary, base: &Summary, out: &mut dyn Write) -> io::Result<()> {
-    let error = Percent(summary.replay_error);
+    let error = summary.replay_error.map_or_else(|| "–".to_owned(), |error| format!("{:+.2}", Percent(error)));
     match summary.replay_status {
-        ReplayStatus::Pass => writeln!(out, "  replayed    {} ({error:+.2})", summary.base_simulated_ns)?,
+        ReplayStatus::Pass => writeln!(out, "  replayed    {} ({error})", summary.base_simulated_ns)?,
         ReplayStatus::Pinned | ReplayStatus::Fail => {
-            writeln!(out, "  replayed    {} ({error:+.2}): the replay does not pass", summary.base_simulated_ns)?;
+            writeln!(out, "  replayed    {} ({error}): the replay does not pass", summary.base_simulated_ns)?;
         }
         ReplayStatus::Predicted => {
             let band = base.steady_band;

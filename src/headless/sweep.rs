@@ -1,5 +1,7 @@
 //! `sweep`: iteration time, throughput and memory over the values of one or more knobs.
 
+mod merge;
+
 use std::io::{self, Write};
 
 use color_eyre::eyre::{Result, eyre};
@@ -8,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::session::{
     Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, count, grid, has_unmodelled, none_fits,
-    read_text, slices, still_gains,
+    slices, still_gains,
 };
-use retime_core::intern::printable;
 use retime_core::scenario::{Scenario, Step};
 
 use super::opened::Opened;
@@ -34,10 +35,13 @@ struct Answer {
     /// Which part of the points these are, where they are a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     shard: Option<Shard>,
+    /// Which sweep they are a part of, where they are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sweep: Option<merge::Setup>,
 }
 
 impl Answer {
-    fn of(points: Vec<SweepPoint>, shard: Shard) -> Self {
+    fn of(points: Vec<SweepPoint>, shard: Shard, sweep: Option<merge::Setup>) -> Self {
         let shard = (shard != Shard::ALL).then_some(shard);
         // A part keeps all its points: the parts are put together in turn.
         let (not_done, points): (Vec<_>, Vec<_>) =
@@ -49,7 +53,7 @@ impl Answer {
         let (optimal_batch, memory_limit) =
             only.as_ref().map_or((None, None), |it| (it.optimal_batch, it.memory_limit));
         let path_changes = only.map(|only| only.path_changes).unwrap_or_default();
-        Self { points, not_done, optimal_batch, memory_limit, path_changes, along, shard }
+        Self { points, not_done, optimal_batch, memory_limit, path_changes, along, shard, sweep }
     }
 }
 
@@ -71,79 +75,13 @@ impl Shard {
     }
 }
 
-/// An answer as a shard wrote it.
-#[derive(Debug, Deserialize)]
-struct Part {
-    traces: Vec<String>,
-    points: Vec<SweepPoint>,
-    shard: Option<Shard>,
-    schema: u32,
-}
-
-/// Puts the answers of shards together, their points in turn, as one sweep would have written them.
-fn merge(args: &SweepArgs) -> Result<()> {
-    let mut parts = Vec::new();
-    for path in &args.merge {
-        let text = read_text(path)?;
-        let part: Part = serde_json::from_str(&text).map_err(|error| eyre!("{}: {error}", path.display()))?;
-        if part.schema != output::SCHEMA {
-            return Err(eyre!("{}: of schema {}, this program's is {}", path.display(), part.schema, output::SCHEMA));
-        }
-        let shard = part.shard.ok_or_else(|| eyre!("{}: not the answer of a shard", path.display()))?;
-        if let Some(at) = part.points.iter().position(|point| !point.is_sound()) {
-            let point = &part.points[at];
-            let at: Vec<String> = point.knobs.iter().map(|(knob, value)| setting(&printable(knob), *value)).collect();
-            return Err(eyre!("{}: figures that no sweep gives, at {}", path.display(), at.join(" ")));
-        }
-        parts.push((shard, part));
-    }
-    parts.sort_by_key(|&(shard, _)| shard);
-    let of = parts.first().map_or(0, |&(shard, _)| shard.of);
-    let complete = parts.iter().map(|&(shard, _)| (shard.part, shard.of)).eq((1..=of).map(|part| (part, of)));
-    if !complete {
-        let found: Vec<String> = parts.iter().map(|(shard, _)| format!("{}/{}", shard.part, shard.of)).collect();
-        return Err(eyre!("--merge: expected each part once, found {}", found.join(", ")));
-    }
-    if let Some((_, other)) = parts.iter().find(|(_, part)| part.traces != parts[0].1.traces) {
-        return Err(eyre!(
-            "--merge: parts of different traces: {} and {}",
-            parts[0].1.traces.join(" "),
-            other.traces.join(" ")
-        ));
-    }
-    let traces = parts[0].1.traces.clone();
-    let mut lists: Vec<_> = parts.into_iter().map(|(_, part)| part.points.into_iter()).collect();
-    let mut points = Vec::new();
-    loop {
-        let before = points.len();
-        points.extend(lists.iter_mut().filter_map(Iterator::next));
-        if points.len() == before {
-            break;
-        }
-    }
-    let knobs: Vec<String> = points.first().map(|point| point.knobs.keys().cloned().collect()).unwrap_or_default();
-    let json = Merged { traces, answer: Answer::of(points, Shard::ALL), diagnostics: [] };
-    let table = || table(&knobs, &json.answer.points);
-    output::write(&args.common.input.output, &json, |out| describe(&table(), &json.answer, out), table)?;
-    Ok(())
-}
-
-/// A merged answer, of the form that the command has otherwise.
-#[derive(Debug, Serialize)]
-struct Merged {
-    traces: Vec<String>,
-    #[serde(flatten)]
-    answer: Answer,
-    diagnostics: [(); 0],
-}
-
 /// Runs the command.
 ///
 /// # Errors
 /// Nothing could be opened, a range or an edit cannot be read.
 pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     if !args.merge.is_empty() {
-        return merge(args);
+        return merge::run(args);
     }
     let shard = args.shard.as_deref().map_or(Ok(Shard::ALL), Shard::parse)?;
     let (scenario, batches) = split_batch_range(&args.common.scenario)?;
@@ -157,7 +95,8 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     }
     let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard))?;
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
-    let answer = Answer::of(points, shard);
+    let setup = (shard != Shard::ALL).then(|| merge::Setup::of(&loaded, &args.common, &outcome.scenario, &sweeps));
+    let answer = Answer::of(points, shard, setup);
     if let Some(why) =
         answer.not_done.iter().find_map(|point| point.not_done.as_ref()).filter(|_| answer.points.is_empty())
     {
@@ -333,8 +272,7 @@ fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
         "path",
     ]);
     for point in points.iter().filter(|point| point.not_done.is_none()) {
-        let values: Vec<String> =
-            knobs.iter().map(|knob| setting(knob, point.value(knob).unwrap_or_default())).collect();
+        let values: Vec<String> = knobs.iter().filter_map(|knob| Some(setting(knob, point.value(knob)?))).collect();
         table.row([
             values.join(" "),
             point.simulated_ns.0.to_string(),

@@ -10,7 +10,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, TraceArgs, ValidateWhat};
-use crate::session::{Engine, EngineError, Loaded, folders_of_traces, lane_label};
+use crate::session::{Engine, EngineError, Loaded, distinct_lane_label, folders_of_traces};
 use retime_core::analysis::replay::{ReplayReport, ReplayStatus};
 use retime_core::graph::{BuildOptions, ExecutionGraph};
 use retime_core::trace::{OpenError, OpenOptions};
@@ -83,7 +83,7 @@ pub(super) fn unexplained(graph: &ExecutionGraph) -> Vec<Unexplained> {
         let lane = &graph.lanes[task.lane.0 as usize];
         Unexplained {
             rank: lane.rank.0,
-            lane: lane_label(lane),
+            lane: distinct_lane_label(graph, lane),
             name: graph.names.get(task.name).to_owned(),
             start_ns: task.measured_start,
             late_ns: late.by,

@@ -164,7 +164,11 @@ impl Side {
         let times = Times::Simulated { timed, schedule };
         let sources = Sources { graph: &edited.graph, works: &edited.works, timed, schedule, times };
         let summary = &outcome.summary;
-        let noise = if loaded.predicted().is_some() { summary.noise } else { summary.replay_error.abs() };
+        let noise = if loaded.predicted().is_some() {
+            summary.noise
+        } else {
+            summary.replay_error.map_or(summary.noise, f64::abs)
+        };
         let noise_ns = noise * summary.steady_ns.0 as f64;
         let assumed = engine.assumed_change(loaded, outcome, 0);
         let mut band = summary.steady_band;

@@ -35,7 +35,7 @@ mod writing;
 
 pub use retime_core::engine::{
     DeviceTime, Engine, EngineError, ErrorBand, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome, Straggler,
-    Summary, TaskRow, Timeline, Told, lane_label, read_overheads, read_table_facts, read_text,
+    Summary, TaskRow, Timeline, Told, distinct_lane_label, read_overheads, read_table_facts, read_text,
 };
 pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 
@@ -71,4 +71,4 @@ pub use sweep::{
 };
 pub use sweep_run::SweepRun;
 pub use waiting::let_signals_wait;
-pub use writing::{Overwrite, append, begin_recording, write_files, write_new};
+pub use writing::{Overwrite, append, begin_recording, is_same_file, write_files, write_new};

@@ -159,7 +159,7 @@ mod tests {
                 let joined = loaded.job.ranks.iter().filter(|rank| rank.execution_trace.is_some()).count();
                 assert_eq!(joined, sample.files.len() - ranks, "{}", sample.name);
             }
-            let error = loaded.replay.summary.replay_error;
+            let error = loaded.replay.summary.replay_error.unwrap();
             assert!(error.abs() < 0.01, "{} replays with {error}", sample.name);
         }
         let first = load(&engine, &BuildOptions::default()).unwrap().replay.summary.clone();

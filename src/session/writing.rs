@@ -68,6 +68,11 @@ pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
     add().map_err(|reason| SessionError::Write { path: path.display().to_string(), reason })
 }
 
+/// Whether both paths lead to one file, which is there.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    same_file::is_same_file(one, other).unwrap_or(false)
+}
+
 /// Whether `path` leads to a file that this process has read, by whatever name.
 fn was_read(path: &Path) -> bool {
     reads::all().iter().any(|read| same_file::is_same_file(read, path).unwrap_or(false))
@@ -182,9 +187,9 @@ impl Place {
             // The process's mask takes from it what new files shall not have.
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
-        let mut file = builder.tempfile_in(self.folder())?;
+        let mut file = builder.tempfile_in(self.folder()).map_err(|error| io::Error::from(error.kind()))?;
         fault::point()?;
-        file.write_all(contents)?;
+        file.as_file_mut().write_all(contents)?;
         fault::point()?;
         file.as_file().sync_all()?;
         if let Some(there) = &self.there {

@@ -135,7 +135,20 @@ fn played(app: &App, line: ScriptLine, verdict: Option<Verdict>, error: Option<S
     let (expected, got) = verdict.map(|verdict| (verdict.expected, verdict.got)).unzip();
     let simulated_ns = app.workspace().filter(|work| !work.is_stale()).map(|work| work.outcome.summary.simulated_ns);
     let message = error.filter(|_| status == Status::Error);
-    Played { file: None, line: line.number, command: line.text, status, expected, got, message, simulated_ns }
+    let command = shortened(line.text);
+    let message = message.map(shortened);
+    Played { file: None, line: line.number, command, status, expected, got, message, simulated_ns }
+}
+
+/// Longest line that is told whole.
+const LONGEST_LINE: usize = 1_000;
+
+/// A line as a person reads it: of an endless one the beginning.
+fn shortened(text: String) -> String {
+    if text.chars().nth(LONGEST_LINE).is_none() {
+        return text;
+    }
+    text.chars().take(LONGEST_LINE - 1).chain(['…']).collect()
 }
 
 /// Says how it went, and keeps what was played.

@@ -360,6 +360,44 @@ fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
 }
 
 #[test]
+fn parts_of_different_sweeps_are_not_merged() {
+    let (sample, folder) = (sample(GPU), tempfile::tempdir().unwrap());
+    let write = |name: &str, part: &Value| {
+        let file = folder.path().join(name).display().to_string();
+        fs::write(&file, part.to_string()).unwrap();
+        file
+    };
+    let sweep = |name: &str, more: &[&str]| write(name, &json(&[&["sweep", &sample], more].concat()));
+    let knob = ["--knob", "dram_bw", "0.5..2x4"];
+    let first = sweep("first", &[&knob[..], &["--shard", "1/2"]].concat());
+    let merged = |other: &str| failure(1, &["sweep", "--merge", &first, other]);
+    let others: [(&[&str], &str); 7] = [
+        (&["--knob", "flops", "0.5..2x4", "--shard", "2/2"], "different knobs"),
+        (&["--knob", "dram_bw", "0.5..8x4", "--shard", "2/2"], "different values"),
+        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--step", "scale kind=kernel x2"], "different edits"),
+        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--gpu", "H100"], "different edits"),
+        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--iteration", "0"], "different iterations"),
+        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--all-ranks"], "different inputs"),
+        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/3"], "expected each part once, found 1/2, 2/3"),
+    ];
+    for (arguments, expected) in others {
+        let said = merged(&sweep("other", arguments));
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    let second = json(&[&["sweep", &sample], &knob[..], &["--shard", "2/2"]].concat());
+    let mut short = second.clone();
+    short["points"].as_array_mut().unwrap().remove(0);
+    assert!(merged(&write("other", &short)).contains("1 of 4 points are missing"));
+    let mut strange = second.clone();
+    strange["points"][1]["knobs"]["dram_bw"] = 3.0.into();
+    assert!(merged(&write("other", &strange)).contains("dram_bw=3 is no point of this part"));
+    let mut older = second;
+    older.as_object_mut().unwrap().remove("sweep");
+    assert!(merged(&write("other", &older)).contains("does not say which sweep it is a part of"));
+    assert!(failure(1, &["sweep", "--merge", &first]).contains("2 of 4 points are missing"));
+}
+
+#[test]
 fn advice_is_ranked_and_a_goal_names_what_reaches_it() {
     let answer = json(&["advise", &sample(GPU), "--target", "-5%"]);
     let options = answer["options"].as_array().unwrap();

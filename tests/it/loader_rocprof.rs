@@ -45,3 +45,28 @@ fn without_streams_queues_tell_what_runs_in_order() {
     let streams: Vec<TrackKind> = trace.tracks.iter().map(|track| track.kind).collect();
     assert_eq!(streams, [139_690_710_949_888, 3].map(|stream| TrackKind::Stream { device: 1, stream }));
 }
+
+const TITLES: &str =
+    "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Correlation_Id\",\"Start_Timestamp\",\"End_Timestamp\"\n";
+
+fn row(agent: u32, name: &str, correlation: u32, start: u64) -> String {
+    format!("\"KERNEL_DISPATCH\",\"Agent {agent}\",1,{name},{correlation},{start},{}\n", start + 10)
+}
+
+#[test]
+fn rows_that_are_there_already_are_skipped_and_devices_have_correlation_ids_of_their_own() {
+    let rows = [row(4, "a", 1, 10), row(4, "b", 2, 30), row(5, "a", 1, 10), row(5, "b", 2, 30), row(4, "b", 2, 50)];
+    let trace = load(format!("{TITLES}{}{}", rows.concat(), rows[1]).as_bytes());
+    assert_eq!((trace.events_in_file, trace.skipped_events, trace.diagnostics.count("repeated-row")), (6, 1, 1));
+    let ids: Vec<u32> = trace.events.ids().map(|id| trace.events.correlation(id)).collect();
+    let distinct: std::collections::BTreeSet<u32> = ids.iter().copied().collect();
+    assert_eq!((ids.len(), distinct.len()), (5, 4), "one call launched two kernels on one device: {ids:?}");
+}
+
+#[test]
+fn a_quote_that_is_not_closed_counts_the_rows_that_it_takes_in() {
+    let rows = [row(4, "a", 1, 10), row(4, "\"b", 2, 30), row(4, "a", 3, 50), row(4, "a", 4, 70)];
+    let trace = load(format!("{TITLES}{}", rows.concat()).as_bytes());
+    assert_eq!((trace.events_in_file, trace.skipped_events, trace.events.len()), (4, 2, 2));
+    assert!(trace.diagnostics.count("damaged-row") >= 1);
+}

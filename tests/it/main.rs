@@ -11,6 +11,7 @@ mod calibration;
 mod captured_graphs;
 mod cli;
 mod collectives;
+mod contradictions;
 mod folding;
 mod grids;
 mod impossible_figures;

@@ -46,7 +46,7 @@ fn the_sample_is_a_gpu_trace_marked_as_predicted_that_replays_exactly() {
     assert!(kernels > 100 && streams == 1, "{kernels} kernels on {streams} streams");
     assert_eq!(graph.batch_size, Some(256));
     let summary = &loaded.replay.summary;
-    assert!(off(summary.simulated_ns, summary.measured_ns) < 0.1, "{} %", summary.replay_error);
+    assert!(off(summary.simulated_ns, summary.measured_ns) < 0.1, "{:?}", summary.replay_error);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use crate::session::{Outcome, lane_label};
+use crate::session::{Outcome, distinct_lane_label};
 use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
 use retime_core::analysis::density::Density;
 use retime_core::analysis::edited::Edited;
@@ -93,7 +93,11 @@ impl Picture {
             let measured = row(Times::Measured, &rows[0][index]);
             let simulated = row(simulated, &rows[1][index]);
             let is_shown = lane.kind != LaneKind::Virtual && (!measured.is_empty() || !simulated.is_empty());
-            is_shown.then(|| LaneBars { label: label(graph, lane.rank, &lane_label(lane)), measured, simulated })
+            is_shown.then(|| LaneBars {
+                label: label(graph, lane.rank, &distinct_lane_label(graph, lane)),
+                measured,
+                simulated,
+            })
         };
         Self { span, lanes: (0..graph.lanes.len()).filter_map(lane).collect() }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session::{ComparisonTable, Engine, Loaded, Outcome, StepOutcome, Summary, lane_label};
+use crate::session::{ComparisonTable, Engine, Loaded, Outcome, StepOutcome, Summary, distinct_lane_label};
 use retime_core::analysis::critical_path::explained;
 use retime_core::analysis::edited::Edited;
 use retime_core::cost::{Prediction, Provenance};
@@ -80,8 +80,8 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
     let kind = loaded.predicted().map_or("measured", |_| "recorded (a prediction itself)");
     add(kind, format!("{} {iteration}", summary.measured_ns));
     let unexplained = Percent(summary.unexplained_share);
-    let error = Percent(summary.replay_error);
-    add("replayed", format!("{} ({error:+.2}, {unexplained} unexplained)", summary.base_simulated_ns));
+    let error = summary.replay_error.map_or_else(|| "–".to_owned(), |error| format!("{:+.2}", Percent(error)));
+    add("replayed", format!("{} ({error}, {unexplained} unexplained)", summary.base_simulated_ns));
     if outcome.steps.iter().any(|step| step.enabled) {
         let band = summary.steady_band;
         let simulated = format!("{} ({})", summary.steady_ns, change(summary));
@@ -153,7 +153,7 @@ fn gaps(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Block {
     }
     let row = |gap: &retime_core::analysis::gaps::Gap| {
         let closing: Vec<String> = gap.closed_by.iter().map(|(step, gain)| format!("{step} (−{gain})")).collect();
-        let place = format!("rank {} {}", gap.rank.0, lane_label(&graph.lanes[gap.lane.0 as usize]));
+        let place = format!("rank {} {}", gap.rank.0, distinct_lane_label(graph, &graph.lanes[gap.lane.0 as usize]));
         let cause = gap.cause.describe(graph).replace("autograd::engine::evaluate_function: ", "");
         let closing = if closing.is_empty() { "–".to_owned() } else { closing.join("; ") };
         vec![gap.duration.to_string(), place, cause, closing]

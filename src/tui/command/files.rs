@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ratatui::layout::Rect;
 
 use super::{Argument, Command, CommandResult, Kind, Pane};
-use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, sample, script_lines};
+use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, is_same_file, sample, script_lines};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::load::Open;
@@ -143,6 +143,7 @@ fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
         Err(error) if !first.is_empty() && !first.contains(['.', '/']) => return Err(error),
         _ => {
             let path = named(argument)?;
+            is_free(app, &path)?;
             if let Some(text) = looked_at(app, &path)? {
                 app.busy += 1;
                 return Ok(vec![Effect::Ask(Request::Write { path, text, force, saves: None })]);
@@ -150,6 +151,7 @@ fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
             (ExportFormat::of_path(&path), path)
         }
     };
+    is_free(app, &path)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
     let is_report = matches!(format, ExportFormat::Markdown | ExportFormat::Html);
     let sources = if is_report { work.sides(&app.workspaces) } else { Vec::new() };
@@ -157,6 +159,15 @@ fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
     let effect = Effect::Ask(Request::Export { loaded, outcome, sources, format, path, force });
     app.busy += 1;
     Ok(vec![effect])
+}
+
+/// Whether no script is being recorded to that file.
+fn is_free(app: &App, path: &Path) -> Result<(), String> {
+    let is_it = |recording: &PathBuf| recording == path || is_same_file(recording, path);
+    match app.recording.as_ref().filter(|recording| is_it(recording)) {
+        Some(recording) => Err(format!("{}: is being recorded to; :record ends that", recording.display())),
+        None => Ok(()),
+    }
 }
 
 /// What is looked at, as a file of that name has it; `None` where that is the iteration itself.

@@ -122,7 +122,10 @@ fn replay_error(summary: &Summary) -> Pieces {
         ReplayStatus::Pass => ("✓", Role::Good),
         ReplayStatus::Predicted => return vec![(format!("no replay, ± {}", percent(summary.noise)), Role::Warn)],
     };
-    let mut pieces = vec![("replay ".to_owned(), Role::Dim), (format!("{} {sign}", signed_percent(error)), role)];
+    let mut pieces = vec![
+        ("replay ".to_owned(), Role::Dim),
+        (format!("{} {sign}", error.map_or_else(|| "–".to_owned(), signed_percent)), role),
+    ];
     if summary.unrecorded_share > NOTABLE {
         pieces.insert(1, (format!("{} not recorded, ", percent(summary.unrecorded_share)), Role::Warn));
     }

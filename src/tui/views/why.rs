@@ -268,7 +268,7 @@ fn of_memory(summary: &Summary, lines: &mut Vec<Line>) {
 fn replay(summary: &Summary) -> String {
     format!(
         "{} is the untouched graph simulated ({}) against measured; {} of the iteration's time no rule explains",
-        signed_percent(summary.replay_error),
+        summary.replay_error.map_or_else(|| "–".to_owned(), signed_percent),
         summary.base_simulated_ns,
         signed_percent(summary.unexplained_share).trim_start_matches('+')
     )

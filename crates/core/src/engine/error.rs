@@ -51,10 +51,12 @@ pub enum EngineError {
         path: String,
     },
     /// A trace whose iteration takes no time.
-    #[error("{path}: its iteration takes no time: what was recorded is shorter than a nanosecond, or cannot be read")]
+    #[error("{path}: its iteration takes no time: {reason}")]
     Timeless {
         /// What was opened.
         path: String,
+        /// Why.
+        reason: String,
     },
     /// Two traces from which no law of the batch size follows.
     #[error("nothing to learn from a second trace: the batch sizes are {} and {}", told(.batches.0), told(.batches.1))]

@@ -55,7 +55,7 @@ pub use recorded::Recorded;
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
-pub use timeline::{TaskRow, Timeline, lane_label};
+pub use timeline::{TaskRow, Timeline, distinct_lane_label};
 
 /// The device catalog, the cost models and the default host overheads.
 #[derive(Debug)]
@@ -311,7 +311,10 @@ impl Engine {
             return Err(EngineError::Beyond { path: loaded::title(&job) });
         }
         if replay.summary.simulated_ns == DurNs::ZERO {
-            return Err(EngineError::Timeless { path: loaded::title(&job) });
+            let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
+            let unknown = "what was recorded is shorter than a nanosecond, or cannot be read";
+            let reason = outlived.map_or(unknown, |found| &found.message).to_owned();
+            return Err(EngineError::Timeless { path: loaded::title(&job), reason });
         }
         let noise = noise::noise(&job, &graph, &replay.summary);
         let mut summary = Summary { noise, ..replay.summary };

@@ -15,7 +15,7 @@ pub const TYPICAL_SPREAD: f64 = 0.035;
 /// replay is off.
 pub(super) fn noise(job: &Job, graph: &ExecutionGraph, replay: &Summary) -> f64 {
     let spread = spread_of_steps(job, graph).map(|spread| spread / graph.measured.0.max(1) as f64);
-    spread.unwrap_or(TYPICAL_SPREAD).hypot(replay.replay_error)
+    spread.unwrap_or(TYPICAL_SPREAD).hypot(replay.replay_error.unwrap_or(UNSTATED_ERROR))
 }
 
 /// How far off a prediction may be that does not say so, as a share of it.

@@ -30,7 +30,10 @@ pub(super) fn tell(base: &Base, diagnostics: &mut Diagnostics) {
     });
 }
 
-/// Tells by how much kernels of one stream overlap, where that is more than a device lets them.
+/// Nor do others run while one does, but for few of them.
+const MOST_COVERED: f64 = 0.05;
+
+/// Tells by how much kernels of one stream overlap, where that is more than a device lets them, and how many run while another one does.
 ///
 /// # Complexity
 /// O(tasks · log).
@@ -41,6 +44,7 @@ pub(super) fn tell_overlaps(graph: &ExecutionGraph, diagnostics: &mut Diagnostic
     }
     let streams = graph.lanes.iter().zip(lanes).filter(|(lane, _)| matches!(lane.kind, LaneKind::Stream { .. }));
     for (lane, spans) in streams {
+        let (covered, all) = (covered(&spans), spans.len());
         let whole: DurNs = spans.iter().map(|(from, to)| to.since(*from)).sum();
         let overlap = whole - busy::union(spans);
         if overlap.0 as f64 > MOST_OVERLAP * whole.0 as f64 {
@@ -51,6 +55,30 @@ pub(super) fn tell_overlaps(graph: &ExecutionGraph, diagnostics: &mut Diagnostic
                     lane.rank.0
                 )
             });
+        } else if covered as f64 > MOST_COVERED * all as f64 {
+            diagnostics.add(Severity::Warning, "overlapping-kernels", "", None, || {
+                format!(
+                    "{covered} of {all} kernels and copies of one stream of rank {} lie within another one, which a device runs \
+                     before or after them: its recorded length is wrong, or theirs",
+                    lane.rank.0
+                )
+            });
         }
     }
+}
+
+/// How many of the spans lie within another one.
+///
+/// # Complexity
+/// O(spans · log spans).
+fn covered(spans: &[(TimeNs, TimeNs)]) -> usize {
+    let mut spans: Vec<(TimeNs, TimeNs)> = spans.iter().copied().filter(|(from, to)| from < to).collect();
+    spans.sort_unstable_by_key(|&(from, to)| (from, std::cmp::Reverse(to)));
+    let mut latest = TimeNs(i64::MIN);
+    spans.retain(|&(_, to)| {
+        let is_within = to <= latest;
+        latest = latest.max(to);
+        is_within
+    });
+    spans.len()
 }

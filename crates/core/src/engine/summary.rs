@@ -152,8 +152,8 @@ pub struct Summary {
     pub steady_band: ErrorBand,
     /// Whether the step repeats as it was recorded, and how exactly its period is known.
     pub steady: Steady,
-    /// `base_simulated / measured − 1`.
-    pub replay_error: f64,
+    /// `base_simulated / measured − 1`; `None` where nothing was measured to hold it to.
+    pub replay_error: Option<f64>,
     /// Measured time that no replay rule explains, as a share of the period.
     pub unexplained_share: f64,
     /// Share of the critical path as measured that is work from before the recording: its times are kept, not explained.
@@ -208,7 +208,8 @@ impl Summary {
     /// Takes over what the critical path as measured is made of.
     pub(super) fn of_path(&mut self, path: &PathShares) {
         (self.anchored_share, self.unrecorded_share) = (path.anchors, path.unrecorded);
-        self.replay_status = ReplayStatus::of(self.replay_error, self.anchored_share + self.unexplained_share);
+        self.replay_status =
+            ReplayStatus::of(self.replay_error.unwrap_or(f64::INFINITY), self.anchored_share + self.unexplained_share);
     }
 
     /// Says of an untouched trace whose times were predicted that nothing was measured, and how far off they may be.
@@ -340,7 +341,7 @@ impl Summary {
             backlog_ns: graph.ranks.iter().filter_map(|part| part.backlog).max(),
             simulated_ns: period,
             base_simulated_ns: base_simulated,
-            replay_error: ratio(base_simulated, graph.measured) - 1.0,
+            replay_error: (graph.measured > DurNs::ZERO).then(|| ratio(base_simulated, graph.measured) - 1.0),
             unexplained_share: graph.unexplained_share(),
             error_band,
             steady_ns: period,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Job, naming};
-use crate::diagnostic::Diagnostics;
+use super::{Job, RankTrace, naming};
+use crate::diagnostic::{Diagnostics, Severity};
 
 /// Most ranks named one by one.
 const MOST_NAMED: usize = 8;
@@ -12,6 +12,7 @@ const MOST_NAMED: usize = 8;
 pub(super) fn check(jobs: &[Job], diagnostics: &mut Diagnostics) {
     for job in jobs {
         missing(job, diagnostics);
+        impossible(job, diagnostics);
     }
     for (index, job) in jobs.iter().enumerate().filter(|(_, job)| is_incomplete(job)) {
         for other in &jobs[..index] {
@@ -25,17 +26,35 @@ fn world_size(job: &Job) -> Option<u32> {
 }
 
 fn is_incomplete(job: &Job) -> bool {
-    world_size(job).is_some_and(|size| (job.ranks.len() as u32) < size)
+    world_size(job).is_some_and(|size| (within(job, size).len() as u32) < size)
 }
 
 fn numbers(job: &Job) -> BTreeSet<u32> {
     job.ranks.iter().map(|rank| rank.rank).collect()
 }
 
+/// The ranks of a job that are among `size`.
+fn within(job: &Job, size: u32) -> BTreeSet<u32> {
+    numbers(job).into_iter().filter(|&rank| rank < size).collect()
+}
+
+/// Ranks that a run of the recorded size does not have.
+fn impossible(job: &Job, diagnostics: &mut Diagnostics) {
+    let beyond = |rank: &&RankTrace| rank.world_size.is_some_and(|size| rank.rank >= size);
+    let ranks: Vec<&RankTrace> = job.ranks.iter().filter(beyond).collect();
+    if let Some((rank, size)) = ranks.first().and_then(|first| Some((first.rank, first.world_size?))) {
+        let text = match size {
+            0 => "a job of 0 ranks was recorded: how many there were is not known".to_owned(),
+            _ => format!("rank {rank} was recorded of a job of {size}, whose ranks are 0 to {}", size - 1),
+        };
+        diagnostics.add_many(Severity::Warning, "impossible-rank", "", None, ranks.len() as u64, || text);
+    }
+}
+
 /// Ranks of the run that are not there. Of one rank alone that is said where its collectives are.
 fn missing(job: &Job, diagnostics: &mut Diagnostics) {
     let Some(size) = world_size(job).filter(|_| is_incomplete(job) && job.ranks.len() > 1) else { return };
-    let there = numbers(job);
+    let there = within(job, size);
     let absent: Vec<String> =
         (0..size).filter(|rank| !there.contains(rank)).take(MOST_NAMED + 1).map(|rank| rank.to_string()).collect();
     let more = if absent.len() > MOST_NAMED { " and more" } else { "" };

@@ -123,4 +123,10 @@ impl Reader for Parts {
         let place = Some(format!("byte {offset}"));
         self.diagnostics().add(Severity::Note, "lenient-json", "", place, || format!("{what}; it does no harm"));
     }
+
+    fn trailing(&mut self, offset: u64, bytes: u64) {
+        let place = Some(format!("byte {offset}"));
+        let text = || format!("{bytes} bytes after the end of the JSON document are not read");
+        self.diagnostics().add(Severity::Warning, "trailing-text", "", place, text);
+    }
 }

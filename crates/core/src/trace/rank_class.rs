@@ -1,7 +1,7 @@
 //! Ranks that did the same: a job of a thousand data-parallel ranks is as large as the few of them that differ.
 //!
 //! Two ranks are alike when their device work agrees in kind and order on every stream, their operators in name, shapes and
-//! number, what a file states of the work of either, and their collectives in kind, size, type and size of group, on equal
+//! number, their steps in name, what a file states of the work of either, and their collectives in kind, size, type and size of group, on equal
 //! devices; and when their times agree within a tolerance: of device work and of host operators by kind of call (sum of
 //! differences against the sum), and of every collective (against the mean step without collectives, so that waiting for a
 //! straggler hides nothing). The ends of a collective are simultaneous, so its length tells when a rank arrived, whatever its
@@ -226,7 +226,9 @@ impl SignatureBuilder<'_> {
         };
         let spans = events.ids().filter(works).map(|id| (events.start(id), events.end(id)));
         let (start, end) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-        let steps = trace.names.iter().filter(|(_, text)| text.starts_with("ProfilerStep")).count();
+        let is_step = |(_, text): &(NameId, &str)| text.starts_with("ProfilerStep");
+        let named = trace.names.iter().filter(is_step).fold(0, |sum: u64, (_, text)| sum.wrapping_add(hash(text)));
+        let steps = trace.names.iter().filter(is_step).count();
         let devices: Vec<(&str, u64)> =
             trace.devices.iter().map(|device| (device.name.as_str(), device.memory.0)).collect();
         let streams: Vec<(i64, u64)> = self.streams.iter().map(|(&number, &(order, _))| (number, order)).collect();
@@ -234,7 +236,7 @@ impl SignatureBuilder<'_> {
         let shared: DurNs = collectives.iter().copied().sum();
         let mean = |span: DurNs| span.0.max(0) as f64 / steps.max(1) as f64;
         Some(RankSignature {
-            structure: hash((self.sum, devices, streams, steps)),
+            structure: hash((self.sum, devices, streams, steps, named)),
             work: self.work,
             collectives,
             step: mean(end.since(start)),

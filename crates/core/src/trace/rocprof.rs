@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::builder::TraceBuilder;
 use super::format::{Format, Loaded, Reading};
@@ -36,14 +37,45 @@ fn kernels(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Trace, Op
     let columns = Columns::of(&titles);
     let rows: Vec<StringRecord> = reader.records().collect::<Result<_, _>>().map_err(damaged)?;
     options.progress.add_events(rows.len() as u64);
+    let mut known = Known { others: u32::MAX, ..Known::default() };
     // Without HIP's trace every kernel is on stream 0; queues are then all that tells what ran in order.
     let has_streams = rows.iter().any(|row| columns.number(row, "Stream_Id").is_some_and(|stream| stream != 0));
     let order = if has_streams { "Stream_Id" } else { "Queue_Id" };
     let mut trace = TraceBuilder::default();
     for row in &rows {
-        columns.add(&mut trace, row, order);
+        columns.add(&mut trace, row, order, &mut known);
     }
     trace.finish(path.to_owned(), "rocprofv3")
+}
+
+/// The rows read so far, as far as later ones may repeat them.
+#[derive(Default)]
+struct Known<'a> {
+    rows: FxHashSet<Vec<&'a str>>,
+    /// A number for the correlation id of each device: two devices may have the same ids, of processes of their own.
+    correlations: FxHashMap<(i64, u32), u32>,
+    taken: FxHashSet<u32>,
+    /// The lowest number that was given in place of a recorded one.
+    others: u32,
+}
+
+impl Known<'_> {
+    /// A correlation id that no other device has.
+    fn correlation(&mut self, device: i64, recorded: u32) -> u32 {
+        if recorded == 0 {
+            return 0;
+        }
+        let Self { correlations, taken, others, .. } = self;
+        *correlations.entry((device, recorded)).or_insert_with(|| {
+            if !taken.insert(recorded) {
+                while !taken.insert(*others) {
+                    *others -= 1;
+                }
+                return *others;
+            }
+            recorded
+        })
+    }
 }
 
 /// Where each column of a table stands.
@@ -68,9 +100,18 @@ impl<'a> Columns<'a> {
     }
 
     /// Adds the kernel of a row; `order` is the column by which kernels run in order.
-    fn add(&self, trace: &mut TraceBuilder, row: &StringRecord, order: &str) {
+    fn add<'r>(&self, trace: &mut TraceBuilder, row: &'r StringRecord, order: &str, known: &mut Known<'r>) {
         trace.entries += 1;
         let place = || format!("line {}", row.position().map_or(0, csv::Position::line));
+        let swallowed = row.iter().map(|field| field.matches('\n').count() as u64).sum::<u64>();
+        if swallowed > 0 {
+            (trace.entries, trace.skipped) = (trace.entries + swallowed, trace.skipped + swallowed);
+            let reason = "a quote that its line does not close, which takes in the lines up to the next one";
+            return trace.skip("damaged-row", place(), reason);
+        }
+        if !known.rows.insert(row.iter().collect()) {
+            return trace.skip("repeated-row", place(), "a row that is there already");
+        }
         let name = self.text(row, "Kernel_Name").filter(|name| !name.is_empty());
         let (Some(name), Some(start)) = (name, self.number(row, "Start_Timestamp")) else {
             return trace.skip("damaged-row", place(), "a row without a kernel's name and start");
@@ -78,8 +119,10 @@ impl<'a> Columns<'a> {
         let end = self.number(row, "End_Timestamp");
         let dur = trace.length(end.map(|end| TimeNs(end).since(TimeNs(start))), place);
         let number = |title| self.number(row, title).unwrap_or(-1);
-        let track = trace.tracks.id(TrackKind::Stream { device: number("Agent_Id"), stream: number(order) });
-        let (name, correlation) = (trace.names.intern(name), self.small(row, "Correlation_Id"));
+        let device = number("Agent_Id");
+        let track = trace.tracks.id(TrackKind::Stream { device, stream: number(order) });
+        let correlation = known.correlation(device, self.small(row, "Correlation_Id"));
+        let name = trace.names.intern(name);
         let (start, category) = (TimeNs(start), Category::Kernel);
         let id = trace.events.push(&Event { start, dur, name, category, track, correlation, external: 0 });
         let block = ["X", "Y", "Z"].map(|axis| self.small(row, &format!("Workgroup_Size_{axis}")));

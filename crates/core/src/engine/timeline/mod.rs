@@ -141,12 +141,23 @@ impl<'a> Timeline<'a> {
 }
 
 /// How a lane is called: `thread 123` or `stream 7`.
-pub fn lane_label(lane: &Lane) -> String {
+fn lane_label(lane: &Lane) -> String {
     match lane.kind {
         LaneKind::Thread { tid } => format!("thread {tid}"),
         LaneKind::Stream { stream, .. } => format!("stream {stream}"),
         LaneKind::Virtual => String::new(),
     }
+}
+
+/// How a lane is called among those of its graph: with its device where its rank has the stream of another one, too.
+pub fn distinct_lane_label(graph: &ExecutionGraph, lane: &Lane) -> String {
+    let LaneKind::Stream { device, stream } = lane.kind else { return lane_label(lane) };
+    let is_twin = |other: &Lane| {
+        let of_another = |kind| matches!(kind, LaneKind::Stream { device: d, stream: s } if d != device && s == stream);
+        other.rank == lane.rank && of_another(other.kind)
+    };
+    let label = lane_label(lane);
+    if graph.lanes.iter().any(is_twin) { format!("gpu{device} {label}") } else { label }
 }
 
 fn kind_label(kind: TaskKind) -> String {

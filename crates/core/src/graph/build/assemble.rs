@@ -15,6 +15,7 @@ use super::draft::Ordered;
 use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
 use super::lookups;
+use super::misplaced::{self, Misplaced};
 use super::stated;
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
@@ -139,11 +140,8 @@ fn diagnostics(
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
     }
     note_beginnings(&mut found, ranks, zeros, outputs);
-    if ranks.iter().any(|rank| compute::lacks_device(&rank.observed)) {
-        let text = "operators of a device ran and none of its work was recorded: times are those of launches, and no edit of \
-                    what the device does can be re-timed";
-        found.warn("device-not-recorded", text.to_owned());
-    }
+    note_device(&mut found, ranks);
+    note_misplaced(&mut found, ranks);
     note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
@@ -161,6 +159,36 @@ fn diagnostics(
         found.warn("unmatched-collectives", format!("{alone} {what} on another rank and {keeps} traced duration"));
     }
     found
+}
+
+/// Says where work of a device was launched and not recorded.
+fn note_device(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    let follows = "times are those of launches, and no edit of what the device does can be re-timed";
+    if ranks.iter().any(|rank| compute::lacks_device(&rank.observed)) {
+        let text = format!("operators of a device ran and none of its work was recorded: {follows}");
+        found.warn("device-not-recorded", text);
+    } else if ranks.iter().any(|rank| compute::lacks_kernels(&rank.observed)) {
+        found.warn("device-not-recorded", format!("kernels were launched and none was recorded: {follows}"));
+    }
+}
+
+/// Says which work did not run where its launch says: before it, or behind work of the same stream that was launched later.
+fn note_misplaced(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    for rank in ranks {
+        let number = rank.input.rank.0;
+        let (early, overtaken) = misplaced::find(&rank.observed);
+        if let Some(Misplaced { count, most }) = early {
+            let (what, follows) =
+                ("device work starts before its launch call", "steps may lack it, or have the work of others");
+            found.warn("early-work", format!("rank {number}: {what} {count} times, by up to {most}: {follows}"));
+        }
+        if let Some(Misplaced { count, most }) = overtaken {
+            let what = "device work runs behind work of its stream that was launched later";
+            let follows = "it counts to the step of that work";
+            let text = format!("rank {number}: {what} {count} times, up to {most} after its launch: {follows}");
+            found.warn("late-work", text);
+        }
+    }
 }
 
 /// Says how many ranks others stand for.

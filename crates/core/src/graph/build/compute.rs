@@ -2,8 +2,10 @@
 
 use crate::units::DurNs;
 
+use super::activities::{Activity, ActivityKind};
+use super::calls::CallClass;
 use super::observed::Observed;
-use super::threads::{Span, Thread};
+use super::threads::{Call, Span, Thread};
 
 /// Operators that only describe or allocate tensors.
 const STRUCTURAL: [&str; 30] = [
@@ -77,6 +79,21 @@ const DEVICE_ONLY: [&str; 8] = ["nccl:", "hccl", "Hccl", "npu::", "aclnn", "Asce
 /// launches, nobody knows how long they computed.
 pub(super) fn lacks_device(observed: &Observed<'_>) -> bool {
     !observed.trace.untimed && !shows_device(observed) && (launches(observed) || names_device(observed))
+}
+
+/// Whether kernels were launched and none was recorded, beside copies or memsets that were.
+pub(super) fn lacks_kernels(observed: &Observed<'_>) -> bool {
+    let is_kernel = |activity: &Activity| matches!(activity.kind, ActivityKind::Kernel | ActivityKind::Collective);
+    let name = |call: &Call| observed.trace.names.get(observed.trace.events.name(call.event));
+    let launches_kernel = |call: &Call| match call.class {
+        CallClass::GraphLaunch => true,
+        CallClass::Launch => !name(call).contains("Memset"),
+        _ => false,
+    };
+    !observed.trace.untimed
+        && shows_device(observed)
+        && !observed.activities.list.iter().any(|activity| !activity.on_host && is_kernel(activity))
+        && observed.threads.calls.iter().any(launches_kernel)
 }
 
 /// Operators that compute themselves although they call others.

@@ -29,6 +29,7 @@ mod late;
 mod launch;
 mod lookups;
 mod matching;
+mod misplaced;
 mod observed;
 mod operands;
 mod operators;

@@ -31,6 +31,9 @@ pub(crate) trait Reader {
 
     /// Notes that the text at byte `offset` departs from JSON in a way that loses nothing.
     fn lenient(&mut self, offset: u64, what: &'static str);
+
+    /// Notes that from byte `offset` on, behind the end of the document, there are `bytes` of text that are not read.
+    fn trailing(&mut self, offset: u64, bytes: u64);
 }
 
 /// The top level cannot be read on.
@@ -67,12 +70,13 @@ pub(crate) struct Document {
     bare: bool,
     /// Where the next window starts in the document.
     offset: u64,
-    trailing: bool,
+    /// Where text begins and ends that stands behind the document.
+    trailing: Option<(u64, u64)>,
 }
 
 impl Default for Document {
     fn default() -> Self {
-        Self { state: State::Start, bare: false, offset: 0, trailing: false }
+        Self { state: State::Start, bare: false, offset: 0, trailing: None }
     }
 }
 
@@ -128,6 +132,9 @@ impl Document {
         while self.abandon_element(&window[used..], reader) {
             used += self.feed(&window[used..], reader)?;
         }
+        if let Some((from, to)) = self.trailing {
+            reader.trailing(from, to - from);
+        }
         Ok(())
     }
 
@@ -166,7 +173,7 @@ impl Document {
             State::AfterMember => self.after_member(text, at),
             State::Element { first } => self.element(text, at, first, reader),
             State::Lost => self.find_next(text, at),
-            State::End => Ok(self.trail(text, at, reader)),
+            State::End => Ok(self.trail(text, at)),
         }
     }
 
@@ -294,11 +301,11 @@ impl Document {
         keep_from(text.len(), at)
     }
 
-    fn trail<R: Reader>(&mut self, text: &[u8], at: usize, reader: &mut R) -> usize {
+    fn trail(&mut self, text: &[u8], at: usize) -> usize {
         let rest = lex::skip_space(text, at);
-        if rest < text.len() && !self.trailing {
-            self.trailing = true;
-            reader.lenient(self.offset + rest as u64, "text after the end of the document");
+        if let Some(last) = text[rest..].iter().rposition(|byte| !byte.is_ascii_whitespace()) {
+            let from = self.trailing.map_or(self.offset + rest as u64, |(from, _)| from);
+            self.trailing = Some((from, self.offset + (rest + last) as u64 + 1));
         }
         text.len()
     }
@@ -342,6 +349,10 @@ mod tests {
 
         fn lenient(&mut self, offset: u64, _: &'static str) {
             self.0.push(format!("lenient@{offset}"));
+        }
+
+        fn trailing(&mut self, offset: u64, bytes: u64) {
+            self.0.push(format!("{bytes} trailing@{offset}"));
         }
     }
 
@@ -389,6 +400,13 @@ mod tests {
     #[test]
     fn harmless_departures_are_noted() {
         assert_eq!(read("[{} {},]", 9).0, ["{}", "{}", "lenient@4", "lenient@7"]);
-        assert_eq!(read("{} x", 9).0, ["lenient@3"]);
+    }
+
+    #[test]
+    fn text_behind_the_document_is_counted() {
+        for step in 1..=9 {
+            assert_eq!(read("{} x\n y \n", step).0, ["4 trailing@3"], "step {step}");
+            assert!(read("{}  \n", step).0.is_empty());
+        }
     }
 }

@@ -105,7 +105,12 @@ impl Builder {
     }
 
     fn track(&mut self, event: &RawEvent<'_>, category: Category) -> TrackId {
-        self.trace.tracks.id(tracks::kind(event, category))
+        let kind = tracks::kind(event, category);
+        if category.is_device_work() && tracks::lacks_stream(kind, event) {
+            let what = || "device work has no stream: it is taken to be on one of its own".to_owned();
+            self.trace.diagnostics.add(Severity::Warning, "missing-stream", "", None, what);
+        }
+        self.trace.tracks.id(kind)
     }
 
     fn category(&mut self, event: &RawEvent<'_>) -> Category {

@@ -27,6 +27,12 @@ pub(super) fn kind(event: &RawEvent<'_>, category: Category) -> TrackKind {
     }
 }
 
+/// Whether an event on `kind` names no stream, neither as argument nor as thread.
+pub(super) fn lacks_stream(kind: TrackKind, event: &RawEvent<'_>) -> bool {
+    let is_unknown = matches!(kind, TrackKind::Stream { stream: -1, .. });
+    is_unknown && event[Key::Stream].get().and_then(number::integer).or_else(|| thread(event[Key::Tid])).is_none()
+}
+
 /// The number of a process.
 pub(super) fn process(text: Text<'_>) -> Option<i64> {
     number::integer(text.0)

@@ -96,6 +96,15 @@ mod tests {
             ("type,input\nrelu,1x3,5", "a.csv: line 2, column 10: `5` stands under no title"),
             ("type,input,kernel\nmaxpool,1x3x4x4,9", "a.csv: line 2, column 17: a kernel of 9 on 4 with padding"),
             ("a,b\n1,2", "a.csv: line 1, column 1: expected a line of titles with `type` among them"),
+            ("type,input\nrelu,1x9999999999", "a.csv: line 2, column 6: `1x9999999999`: a size beyond 2147483648"),
+            (
+                "type,input,filters,kernel,padding\nconv,1x3x224x224,64,11,1000000000",
+                "a.csv: line 2, column 1: a tensor of 1x64x2000000214x2000000214 is larger than any memory",
+            ),
+            (
+                "type,input\nrelu,1000000x3x100000x100000",
+                "a.csv: line 2, column 1: a tensor of 1000000x3x100000x100000 is larger than any memory",
+            ),
             ("type,input\n", "a.csv: line 1, column 1: there is no layer"),
         ] {
             let found = wrong("a.csv", table);

@@ -6,7 +6,7 @@ use super::Wrong;
 use super::rows::{Cell, Row};
 use crate::trace::MODULE_CALL;
 use crate::trace::execution_trace::Builder;
-use crate::units::elements;
+use crate::units::{Bytes, elements};
 
 /// The id of the range around everything.
 const ROOT: u64 = 2;
@@ -204,6 +204,11 @@ impl Network {
     /// Adds an operator inside a range: the call of a module where the layer has a name.
     fn operator(&mut self, row: &Row, name: &str, arguments: &[Argument], out: Vec<u64>) -> Result<Tensor, Wrong> {
         let kind = row.need("type")?;
+        let all = std::iter::once(json!(out)).chain(arguments.iter().map(|it| it.1.clone()));
+        if let Some(dims) = all.into_iter().find(|dims| is_beyond(dims, self.dtype.1)) {
+            let dims: Vec<String> = dims.as_array().into_iter().flatten().map(ToString::to_string).collect();
+            return Err(kind.wrong(format!("a tensor of {} is larger than any memory", dims.join("x"))));
+        }
         let layer = self.id();
         let named = row.get("name").map(|cell| format!("{MODULE_CALL}{}", cell.text));
         self.range(named.as_ref().unwrap_or(&kind.text), layer, ROOT).map_err(|it| kind.wrong(it))?;
@@ -220,6 +225,12 @@ impl Network {
         self.builder.node(node.to_string().as_bytes()).map_err(|reason| kind.wrong(reason))?;
         Ok(given)
     }
+}
+
+/// Whether a tensor of these dimensions is larger than what is told of anywhere.
+fn is_beyond(dims: &Value, bytes: u64) -> bool {
+    let sizes = dims.as_array().into_iter().flatten().filter_map(Value::as_u64);
+    sizes.map(|size| size as f64).product::<f64>() * bytes as f64 > Bytes::MOST.0 as f64
 }
 
 /// The algorithm of a convolution as an argument, written as the edit of that name writes it.

@@ -11,6 +11,9 @@ use super::Wrong;
 const KEYS: [&str; 10] =
     ["name", "type", "input", "filters", "kernel", "stride", "padding", "groups", "dtype", "algorithm"];
 
+/// The largest size along a dimension.
+const LARGEST: u64 = 1 << 31;
+
 /// A cell with its place, both counted from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
@@ -27,7 +30,11 @@ impl Cell {
 
     /// Whole numbers above zero (`least` 1) or from zero, joined by `x`: `3`, `1x3x224x224`.
     pub(super) fn numbers(&self, least: u64) -> Result<Vec<u64>, Wrong> {
-        let number = |part: &str| part.trim().parse::<u64>().ok().filter(|value| (least..=1 << 31).contains(value));
+        let parsed = |part: &str| part.trim().parse::<u64>().ok();
+        let number = |part: &str| parsed(part).filter(|value| (least..=LARGEST).contains(value));
+        if self.text.split(['x', '×']).filter_map(parsed).any(|value| value > LARGEST) {
+            return Err(self.wrong(format!("`{}`: a size beyond {LARGEST}", self.text)));
+        }
         let numbers: Option<Vec<u64>> = self.text.split(['x', '×']).map(number).collect();
         numbers.ok_or_else(|| self.wrong(format!("`{}`: expected whole numbers from {least}, joined by x", self.text)))
     }
@@ -108,23 +115,23 @@ pub(super) fn from_toml(text: &str) -> Result<Vec<Row>, Wrong> {
     }
     let file: File = toml::from_str(text)
         .map_err(|error| wrong_at(text, error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
-    file.layer.into_iter().map(|layer| layer_row(text, layer)).collect()
+    let lines = Lines::of(text);
+    file.layer.into_iter().map(|layer| layer_row(&lines, layer)).collect()
 }
 
-fn layer_row(text: &str, layer: Layer) -> Result<Row, Wrong> {
-    let line = place(text, layer.span().start).0;
+fn layer_row(lines: &Lines<'_>, layer: Layer) -> Result<Row, Wrong> {
+    let line = lines.place(layer.span().start).0;
     let mut cells = BTreeMap::new();
     for (key, value) in layer.into_inner() {
-        known(key.get_ref()).map_err(|reason| wrong_at(text, key.span().start, reason))?;
-        let (line, column) = place(text, value.span().start);
+        known(key.get_ref()).map_err(|reason| lines.wrong(key.span().start, reason))?;
+        let (line, column) = lines.place(value.span().start);
         cells.insert(key.into_inner(), Cell { text: written(value.get_ref()), line, column });
     }
     Ok(Row { line, cells })
 }
 
 fn wrong_at(text: &str, byte: usize, reason: String) -> Wrong {
-    let (line, column) = place(text, byte);
-    Wrong { line, column, reason }
+    Lines::of(text).wrong(byte, reason)
 }
 
 /// A value as a CSV has it: lists joined by `x`.
@@ -136,9 +143,31 @@ fn written(value: &toml::Value) -> String {
     }
 }
 
-/// Line and column of a byte, from 1.
-fn place(text: &str, byte: usize) -> (usize, usize) {
-    let before = text.get(..byte).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+/// A text with where its lines begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text, starts }
+    }
+
+    /// Line and column of a byte, from 1.
+    ///
+    /// # Complexity
+    /// O(log lines + length of the line).
+    fn place(&self, byte: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|&start| start <= byte);
+        let start = self.starts[line - 1];
+        let before = self.text.get(start..byte).unwrap_or(&self.text[start..]);
+        (line, before.chars().count() + 1)
+    }
+
+    fn wrong(&self, byte: usize, reason: String) -> Wrong {
+        let (line, column) = self.place(byte);
+        Wrong { line, column, reason }
+    }
 }

@@ -87,6 +87,16 @@ impl Fields<'_> {
         database::integer(self.row, column as usize)
     }
 
+    /// A time in whole ns; `None` where the file has no number.
+    pub(super) fn time(&self, column: Column) -> Option<i64> {
+        database::rounded(self.row, column as usize)
+    }
+
+    /// Whether the file says nothing.
+    pub(super) fn is_null(&self, column: Column) -> bool {
+        database::is_null(self.row, column as usize)
+    }
+
     /// A whole number from 0 to 2³² − 1, else 0.
     pub(super) fn small(&self, column: Column) -> u32 {
         self.integer(column).and_then(|number| u32::try_from(number).ok()).unwrap_or_default()

@@ -96,6 +96,21 @@ pub(super) fn integer(row: &Row<'_>, at: usize) -> Option<i64> {
     }
 }
 
+/// The whole number next to what a row says; `None` for anything but a number.
+pub(super) fn rounded(row: &Row<'_>, at: usize) -> Option<i64> {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    match row.get_ref(at) {
+        Ok(ValueRef::Integer(number)) => Some(number),
+        Ok(ValueRef::Real(number)) if number.abs() <= EXACT => Some(number.round() as i64),
+        _ => None,
+    }
+}
+
+/// Whether a row says nothing there.
+pub(super) fn is_null(row: &Row<'_>, at: usize) -> bool {
+    matches!(row.get_ref(at), Ok(ValueRef::Null) | Err(_))
+}
+
 /// A text; `None` for anything else.
 pub(super) fn text<'a>(row: &'a Row<'_>, at: usize) -> Option<Cow<'a, str>> {
     match row.get_ref(at) {

@@ -31,6 +31,7 @@ pub(super) const FORMAT: Format =
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 const FOREIGN: &str = "an SQLite database without Nsight Systems' CUDA or NVTX tables";
+const NAMELESS: &str = "an export of Nsight Systems without its table of names, StringIds";
 const ADVICE: &str =
     "give what `nsys export --type sqlite` writes, or the JSON that torch.profiler's export_chrome_trace wrote";
 
@@ -55,6 +56,16 @@ fn read(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Vec<Loaded>,
     Ok(traces.into_iter().map(|trace| Loaded::Trace(Box::new(trace))).collect())
 }
 
+/// Why a row is of no use, where it is of none.
+fn unusable(kind: Kind, row: &Fields<'_>) -> Option<(&'static str, &'static str)> {
+    let is_of_a_thread = matches!(kind, Kind::Call | Kind::Range);
+    if kind != Kind::Record && row.time(Column::Start).is_none() {
+        let what = if row.is_null(Column::Start) { "no start" } else { "a start that is no number" };
+        return Some(("damaged-time", what));
+    }
+    (is_of_a_thread && row.integer(Column::Thread).is_none()).then_some(("damaged-thread", "no thread"))
+}
+
 fn damaged(path: &Path, error: &rusqlite::Error) -> OpenError {
     let expected = format!("a whole SQLite database ({})", printable(&error.to_string()));
     OpenError::Damaged { path: path.to_owned(), offset: 0, expected }
@@ -76,8 +87,10 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn open(bytes: &[u8], path: &'a Path) -> Result<Self, OpenError> {
         let database = Database::open(bytes).map_err(|error| damaged(path, &error))?;
-        if !database.has("StringIds") || !TABLES.iter().any(|(table, _)| database.has(table)) {
-            return Err(OpenError::NotATrace { path: path.to_owned(), found: FOREIGN, advice: ADVICE });
+        let is_foreign = !TABLES.iter().any(|(table, _)| database.has(table));
+        if is_foreign || !database.has("StringIds") {
+            let found = if is_foreign { FOREIGN } else { NAMELESS };
+            return Err(OpenError::NotATrace { path: path.to_owned(), found, advice: ADVICE });
         }
         Ok(Self {
             path,
@@ -142,12 +155,11 @@ impl<'a> Reader<'a> {
         database.each(table, &COLUMNS, |row| {
             rows += 1;
             let fields = Fields { row, texts };
-            let start = fields.integer(Column::Start);
-            if start.is_none() && kind != Kind::Record {
+            let start = fields.time(Column::Start);
+            if let Some((code, what)) = unusable(kind, &fields) {
                 (*beside, *skipped) = (*beside + 1, *skipped + 1);
-                return diagnostics.add(Severity::Warning, "damaged-time", table, None, || {
-                    format!("a row of {table} has no start; skipped")
-                });
+                return diagnostics
+                    .add(Severity::Warning, code, table, None, || format!("a row of {table} has {what}; skipped"));
             }
             let process = fields.process().or_else(|| processes.keys().next().copied()).unwrap_or_default();
             processes.entry(process).or_default().add(kind, TimeNs(start.unwrap_or_default()), &fields);

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::column::{Column, Fields};
 use super::label;
+use crate::diagnostic::Severity;
 use crate::intern::NameId;
 use crate::trace::builder::TraceBuilder;
 use crate::trace::{
@@ -97,7 +98,7 @@ impl Process {
     }
 
     fn push(&mut self, category: Category, name: &str, track: TrackKind, start: TimeNs, row: &Fields<'_>) -> EventId {
-        let dur = row.integer(Column::End).map(|end| TimeNs(end).since(start));
+        let dur = row.time(Column::End).map(|end| TimeNs(end).since(start));
         let dur = self.trace.length(dur, || format!("at {} ns", start.0));
         let (name, track) = (self.trace.names.intern(name), self.trace.tracks.id(track));
         self.used_device |= category.is_device_work();
@@ -106,18 +107,41 @@ impl Process {
     }
 
     fn call(&mut self, start: TimeNs, row: &Fields<'_>) {
-        let name = label::call(row.named(Column::Name).unwrap_or_default());
+        let name = label::call(row.named(Column::Name).unwrap_or_else(|| self.nameless(start)));
         self.push(Category::Runtime, name, thread(row), start, row);
     }
 
     fn work(&mut self, category: Category, name: &str, start: TimeNs, row: &Fields<'_>) -> EventId {
+        self.note_missing(start, row);
         let number = |column| row.integer(column).unwrap_or(-1);
         let track = TrackKind::Stream { device: number(Column::Device), stream: number(Column::Stream) };
         self.push(category, name, track, start, row)
     }
 
+    /// Says which numbers device work lacks that tell where it ran and what launched it.
+    fn note_missing(&mut self, start: TimeNs, row: &Fields<'_>) {
+        const NUMBERS: [(Column, &str, &str); 3] = [
+            (Column::Stream, "missing-stream", "no stream: it is taken to be on one of its own"),
+            (Column::Device, "missing-device", "no device: it is taken to be on one of its own"),
+            (Column::Correlation, "missing-launch", "no correlation id: nothing tells which call launched it"),
+        ];
+        for (_, code, what) in NUMBERS.into_iter().filter(|&(column, ..)| row.integer(column).is_none()) {
+            let place = Some(format!("at {} ns", start.0));
+            self.trace.diagnostics.add(Severity::Warning, code, "", place, || format!("device work has {what}"));
+        }
+    }
+
+    /// The name of a row whose own is nowhere in the file, which is said.
+    fn nameless(&mut self, start: TimeNs) -> &'static str {
+        let what = || "a call, kernel or range has no name that is in the file: what it is, is not known".to_owned();
+        let place = Some(format!("at {} ns", start.0));
+        self.trace.diagnostics.add(Severity::Warning, "missing-name", "", place, what);
+        ""
+    }
+
     fn kernel(&mut self, start: TimeNs, row: &Fields<'_>) {
-        let name = row.named(Column::DemangledName).or_else(|| row.named(Column::ShortName)).unwrap_or_default();
+        let name = row.named(Column::DemangledName).or_else(|| row.named(Column::ShortName));
+        let name = name.unwrap_or_else(|| self.nameless(start));
         let id = self.work(Category::Kernel, name, start, row);
         let args = KernelArgs {
             grid: [Column::GridX, Column::GridY, Column::GridZ].map(|column| row.small(column)),
@@ -164,11 +188,14 @@ impl Process {
     }
 
     fn range(&mut self, start: TimeNs, row: &Fields<'_>) {
-        if row.integer(Column::End).is_none() {
+        if row.time(Column::End).is_none() {
             let what = "NVTX marks and ranges without an end are left out";
             return self.trace.diagnostics.note("nvtx-marks", what);
         }
         let text = row.text();
+        if text.is_empty() && !row.is_null(Column::TextId) {
+            self.nameless(start);
+        }
         let Some(operator) = label::operator(&text) else {
             self.push(Category::Annotation, &text, thread(row), start, row);
             return;

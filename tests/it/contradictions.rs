@@ -1,0 +1,180 @@
+//! Recordings that contradict themselves: what they say is told, and no figure looks exact that is not.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use retime_core::engine::{EngineError, Loaded};
+use retime_core::graph::BuildOptions;
+use retime_core::trace::OpenOptions;
+use serde_json::{Value, json};
+
+use crate::support::engine;
+
+/// Three steps of five launches each, whose kernels follow 40 µs later; times in µs from 1 s on.
+fn three_steps() -> Value {
+    let (mut events, mut id) = (Vec::new(), 0);
+    for step in 0..3 {
+        let start = 1e6 + 2e3 * f64::from(step);
+        let name = format!("ProfilerStep#{}", 10 + step);
+        events.push(
+            json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": 1900}),
+        );
+        for launch in 0..5 {
+            id += 1;
+            let at = start + 200.0 * f64::from(launch);
+            let arguments = json!({"correlation": id});
+            events
+                .push(json!({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at, "dur": 30}));
+            events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+                "ts": at + 5.0, "dur": 10, "args": arguments}));
+            let arguments = json!({"correlation": id, "device": 0, "stream": 7});
+            events.push(json!({"ph": "X", "cat": "kernel", "name": format!("gemm_{launch}"), "pid": 0, "tid": 7,
+                "ts": at + 40.0, "dur": 100, "args": arguments}));
+        }
+    }
+    json!({"traceEvents": events})
+}
+
+/// The trace with a figure of the kernel of launch `id` changed.
+fn with_kernel(id: u64, key: &str, value: f64) -> Value {
+    let mut trace = three_steps();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    let kernel = events.iter_mut().find(|event| event["cat"] == "kernel" && event["args"]["correlation"] == id);
+    kernel.unwrap()[key] = value.into();
+    trace
+}
+
+fn load_all(files: &[(&str, String)]) -> Result<Vec<Loaded>, EngineError> {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |(name, text): &(&str, String)| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let paths: Vec<_> = files.iter().map(write).collect();
+    engine().load(&paths, &OpenOptions::default(), &BuildOptions::default())
+}
+
+fn load(trace: &Value) -> Loaded {
+    load_all(&[("trace.json", trace.to_string())]).unwrap().remove(0)
+}
+
+fn told(loaded: &Loaded, code: &str) -> Option<String> {
+    loaded.diagnostics().sorted().into_iter().find(|found| found.code == code).map(|found| found.message.clone())
+}
+
+#[test]
+fn work_away_from_its_launch_is_told_with_how_far() {
+    let sound = load(&three_steps());
+    assert!(
+        ["early-work", "late-work", "overlapping-kernels", "missing-stream"]
+            .iter()
+            .all(|code| told(&sound, code).is_none())
+    );
+    let early = told(&load(&with_kernel(8, "ts", 2_440.0)), "early-work").unwrap();
+    assert!(early.contains("starts before its launch call 1 times, by up to 1000.0 ms"), "{early}");
+    let late = told(&load(&with_kernel(9, "ts", 2_002_640.0)), "late-work").unwrap();
+    assert!(
+        late.contains("launched later 1 times, up to 999.8 ms after its launch") || late.contains("1.00 s after"),
+        "{late}"
+    );
+}
+
+#[test]
+fn one_kernel_over_all_others_of_its_stream_is_told_by_their_number() {
+    let text = told(&load(&with_kernel(8, "dur", 1e7)), "overlapping-kernels").unwrap();
+    assert!(text.contains("lie within another one"), "{text}");
+}
+
+#[test]
+fn a_kernel_without_a_stream_is_counted() {
+    let mut trace = three_steps();
+    for event in
+        trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|event| event["cat"] == "kernel").take(2)
+    {
+        event.as_object_mut().unwrap().remove("tid");
+        event["args"].as_object_mut().unwrap().remove("stream");
+    }
+    assert_eq!(load(&trace).diagnostics().count("missing-stream"), 2);
+}
+
+#[test]
+fn text_behind_the_document_is_told_with_its_length() {
+    let text = three_steps().to_string();
+    let two = load_all(&[("two.json", format!("{text}\n{text}\n"))]).unwrap().remove(0);
+    let expected = format!("{} bytes after the end of the JSON document are not read", text.len());
+    assert_eq!(told(&two, "trailing-text"), Some(expected));
+    assert!(told(&load(&three_steps()), "trailing-text").is_none());
+}
+
+#[test]
+fn ranks_that_a_job_does_not_have_are_told() {
+    let of = |rank: u32, world: u32, first: u32| {
+        let mut trace = three_steps();
+        trace["distributedInfo"] = json!({"rank": rank, "world_size": world});
+        for event in trace["traceEvents"].as_array_mut().unwrap() {
+            if let Some(step) = event["name"].as_str().unwrap().strip_prefix("ProfilerStep#1") {
+                event["name"] = format!("ProfilerStep#{first}{step}").into();
+            }
+        }
+        trace.to_string()
+    };
+    let job = |a: String, b: String| load_all(&[("a.json", a), ("b.json", b)]).unwrap().remove(0);
+    let beyond = job(of(0, 2, 1), of(5, 2, 1));
+    assert_eq!(told(&beyond, "impossible-rank").unwrap(), "rank 5 was recorded of a job of 2, whose ranks are 0 to 1");
+    assert!(told(&beyond, "missing-ranks").unwrap().starts_with("1 of 2 ranks are loaded, not 1"));
+    assert!(told(&job(of(0, 0, 1), of(1, 0, 1)), "impossible-rank").unwrap().starts_with("a job of 0 ranks"));
+    let other = told(&job(of(0, 2, 1), of(1, 2, 5)), "different-iterations").unwrap();
+    assert!(other.contains("rank 1 did not record ProfilerStep#11"), "{other}");
+    let sound = job(of(0, 2, 1), of(1, 2, 1));
+    assert!(
+        ["impossible-rank", "missing-ranks", "different-iterations"].iter().all(|code| told(&sound, code).is_none())
+    );
+}
+
+fn ran(arguments: &[&str]) -> (bool, String, String) {
+    let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+fn written(folder: &Path, trace: &Value) -> String {
+    let path = folder.join("trace.json");
+    fs::write(&path, trace.to_string()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn where_nothing_was_measured_there_is_no_error_of_the_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = three_steps();
+    for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|event| event["cat"] == "kernel") {
+        event["args"]["correlation"] = (1_000 + event["args"]["correlation"].as_u64().unwrap()).into();
+    }
+    let path = written(folder.path(), &trace);
+    let (_, json, _) = ran(&["simulate", &path, "--json"]);
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&answer["measured_ns"], &answer["replay_error"]), (&json!(0), &Value::Null));
+    let (_, text, _) = ran(&["simulate", &path]);
+    assert!(text.contains("(–): the replay does not pass") && !text.contains("+0.00 %"), "{text}");
+    let long = written(folder.path(), &with_kernel(3, "dur", 1e7));
+    let (succeeded, _, said) = ran(&["simulate", &long]);
+    assert!(!succeeded && said.contains("work of the step before ended") && said.contains("--iteration"), "{said}");
+}
+
+#[test]
+fn a_script_that_is_recorded_is_not_written_over_and_endless_lines_are_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), &three_steps());
+    let (script, record) = (folder.path().join("a.script"), folder.path().join("b.csv"));
+    let play = |text: String| {
+        fs::write(&script, text).unwrap();
+        ran(&["run", script.to_str().unwrap(), &path])
+    };
+    let record = record.display();
+    let (succeeded, _, said) = play(format!("record {record}\nops\nexport! {record}\n"));
+    assert!(!succeeded && said.contains("is being recorded to"), "{said}");
+    let (succeeded, out, said) = play("x".repeat(1 << 20));
+    assert!(!succeeded && out.len() + said.len() < 10_000, "{} bytes", out.len() + said.len());
+}

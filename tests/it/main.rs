@@ -35,6 +35,7 @@ mod parameterised;
 mod pictures;
 mod place_on;
 mod placed_on_gpu;
+mod precision;
 mod process_groups;
 mod published;
 mod refusals;

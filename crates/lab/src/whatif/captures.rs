@@ -39,7 +39,7 @@ pub(crate) fn check(engine: &Engine, paths: &[PathBuf], answer: &mut Answer) -> 
     variants::check(engine, &captures, answer)
 }
 
-/// Iterations in ns, with the band stated.
+/// Iterations in ns, with the band stated for another recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Predicted {
     pub(crate) ns: f64,
@@ -60,8 +60,8 @@ impl Predicted {
             median(&mut outcomes.iter().map(|outcome| of(outcome) as f64).collect::<Vec<f64>>())
         };
         let band = [
-            middle(&|outcome| outcome.summary.error_band.low_ns.0),
-            middle(&|outcome| outcome.summary.error_band.high_ns.0),
+            middle(&|outcome| outcome.summary.another_run().band.low_ns.0),
+            middle(&|outcome| outcome.summary.another_run().band.high_ns.0),
         ];
         Ok(Self { ns: middle(&|outcome| outcome.summary.simulated_ns.0), band, outcomes })
     }

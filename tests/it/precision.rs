@@ -1,0 +1,40 @@
+//! What precision does to a model, against captures of one H100.
+
+use serde_json::Value;
+
+use crate::support::program::json;
+
+fn simulated(trace: &str, steps: &[&str]) -> Value {
+    let trace = crate::support::sample(&format!("h100/{trace}-cuda.kineto.json.gz")).display().to_string();
+    let steps: Vec<&str> = steps.iter().flat_map(|step| ["--step", step]).collect();
+    json(&[&["simulate", &trace], steps.as_slice()].concat())
+}
+
+fn device_ms(of: &Value) -> f64 {
+    of["kernel_only_ns"].as_f64().unwrap() / 1e6
+}
+
+#[test]
+fn products_that_round_to_tf32_take_about_what_was_measured() {
+    for (model, within) in [("mlp-b4096", 0.15), ("resnet50-b32", 0.1), ("dlrm-default-b2048", 0.1)] {
+        let fp32 = format!("{model}-fp32");
+        let predicted = simulated(&fp32, &["mixed-precision tf32"]);
+        let measured = device_ms(&simulated(&format!("{model}-tf32"), &[]));
+        let error = device_ms(&predicted) / measured - 1.0;
+        assert!(error.abs() < within, "{model}: {error:+.3}");
+        assert_eq!(predicted["memory_bytes"], simulated(&fp32, &[])["memory_bytes"], "{model}");
+        // Twice is once.
+        let twice = simulated(&fp32, &["mixed-precision tf32", "mixed-precision tf32"]);
+        assert_eq!(twice["simulated_ns"], predicted["simulated_ns"]);
+    }
+}
+
+#[test]
+fn a_model_in_16_bits_is_left_alone() {
+    for model in ["gpt2-small-b8-bf16", "mlp-b4096-bf16"] {
+        let (before, after) = (simulated(model, &[]), simulated(model, &["mixed-precision bf16"]));
+        assert_eq!(before["simulated_ns"], after["simulated_ns"], "{model}");
+        let summary = after["steps"][0].to_string();
+        assert!(summary.contains("16 bits already"), "{summary}");
+    }
+}

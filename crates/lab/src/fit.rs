@@ -181,8 +181,9 @@ mod tests {
             return;
         }
         let (catalog, committed) = (Catalog::builtin().unwrap(), Fits::builtin().unwrap());
-        let files = FILES.into_iter().filter(|(name, ..)| name.contains("softmax"));
-        let tables = load(&folder, &files.collect::<Vec<_>>(), &catalog, &[]).unwrap();
+        let teaches = |name: &str| name.contains("softmax") || name.starts_with("sample_traces/");
+        let files = FILES.into_iter().filter(|(name, ..)| teaches(name));
+        let tables = load(&folder, &files.collect::<Vec<_>>(), &catalog, &[Domain::Softmax.name()]).unwrap();
         let id = "A100-80-PCIe";
         let samples = samples(Domain::Softmax, &tables, &catalog).unwrap();
         let common = retime_fit::shared_parameters(Domain::Softmax, &samples);

@@ -66,7 +66,7 @@ pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, rea
         return Some(work);
     }
     Some(match kernel_name::role(name, Family::Conv) {
-        Role::SplitReduction => summed(&whole),
+        Role::SplitReduction => summed(&of_pass(whole, name, caller, reading)),
         Role::Layout if kernel_name::unfolds(name) => moved(tensors.input, unfolded(&whole)),
         Role::Layout => moved(whole.written.0, whole.written.0),
         _ if part.beside => return None,
@@ -143,6 +143,11 @@ fn product(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
     if let Some(work) = tile_products(&whole, name) {
         return work;
     }
+    of_pass(whole, name, caller, reading)
+}
+
+/// The pass that `name` says, of an operator of several.
+fn of_pass(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading) -> Work {
     let pass = caller.operator.contains("backward").then(|| kernel_name::conv_pass(name)).flatten();
     let again = |pass| operators::conv_pass_work(caller.operator, caller.operands?, pass, reading);
     pass.and_then(again).unwrap_or(whole)
@@ -232,6 +237,13 @@ mod tests {
         let product = kernel("aten::conv2d", "volta_sgemm_64x64_nn", 0, 1);
         assert_eq!(product.shape, Shape::Gemm { batch: 36, m: 128, n: 32, k: 64 });
         assert!((product.flop.0 * 4.0 - 2.0 * 8.0 * 32.0 * 256.0 * 64.0 * 9.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn parts_of_a_split_weight_gradient_are_as_large_as_the_weights() {
+        let name = "sm90_xmma_wgrad_indexed_implicit_gemm_f32f32_tf32f32_f32_execute_split_k_kernel_cudnn_train";
+        let sum = kernel("aten::convolution_backward", name, 1, 2);
+        assert_eq!((sum.family, sum.read.0, sum.written.0), (Family::Reduction, 2 * WEIGHTS, WEIGHTS));
     }
 
     #[test]

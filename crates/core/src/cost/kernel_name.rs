@@ -163,7 +163,14 @@ pub fn role(kernel: &str, family: Family) -> Role {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     match family {
         Family::Gemm | Family::Conv
-            if has(&["splitkreduce", "splitk_reduce", "execute_split_k", "reduce_kernel", "postgsu"]) =>
+            if has(&[
+                "splitkreduce",
+                "splitk_reduce",
+                "execute_split_k",
+                "reduce_kernel",
+                "reduce_wgrad",
+                "postgsu",
+            ]) =>
         {
             Role::SplitReduction
         }
@@ -398,6 +405,8 @@ mod tests {
         assert_eq!(role("void splitKreduce_kernel<32, 16, int, float>", Family::Gemm), Role::SplitReduction);
         let split = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_execute_split_k_kernel__5x_cublas";
         assert_eq!(role(split, Family::Gemm), Role::SplitReduction);
+        let weights = "void cudnn::cnn::reduce_wgrad_nchw_helper<float, float>(void*, void const*, float, int, int)";
+        assert_eq!(role(weights, Family::Conv), Role::SplitReduction);
         assert_eq!(role("ampere_sgemm_128x64_tn", Family::Gemm), Role::Main);
         assert_eq!(role("cudnn::winograd_nonfused::winogradForwardData4x4<float, float>", Family::Conv), Role::Layout);
         assert_eq!(role("void cudnn::ops::nchwToNhwcKernel<float, float>", Family::Conv), Role::Layout);

@@ -1,5 +1,6 @@
 //! Errors that predictions state, against the traces that they were measured on.
 
+use std::path::Path;
 use std::process::Command;
 
 use retime_core::cost::trace_error::stated_errors;
@@ -35,9 +36,31 @@ const TRACES: [&str; 24] = [
     "weird-ns-resolution",
 ];
 
+/// The captures of an H100 among the samples that they are of, too: one for each model and type of numbers.
+const CAPTURES: [&str; 16] = [
+    "bert-base-b16-bf16",
+    "bert-base-b16-fp32",
+    "dlrm-ddp-b1024-fp32",
+    "dlrm-ddp-fused-b2048-fp32",
+    "dlrm-default-b1024-fp32",
+    "dlrm-default-b2048-bf16",
+    "dlrm-default-b2048-tf32",
+    "dlrm-mlperf-b2048-fp32",
+    "gpt2-small-b8-bf16",
+    "gpt2-small-b8-fp32",
+    "gpt2-small-b8-tf32",
+    "mlp-b4096-bf16",
+    "mlp-b4096-fp32",
+    "resnet50-b32-fp32",
+    "resnet50-b32-tf32",
+    "resnet50-channelslast1-b32-bf16",
+];
+
 #[test]
 fn predictions_state_the_errors_that_traces_have() {
-    let Some(paths) = TRACES.into_iter().map(shared).collect::<Option<Vec<_>>>() else { return };
+    let Some(mut paths) = TRACES.into_iter().map(shared).collect::<Option<Vec<_>>>() else { return };
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/h100");
+    paths.extend(CAPTURES.map(|id| samples.join(format!("{id}-cuda.kineto.json.gz"))));
     let mut command = Command::new(env!("CARGO_BIN_EXE_retime"));
     let output = command.args(["validate", "models", "--json"]).args(paths).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();

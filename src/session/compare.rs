@@ -37,8 +37,8 @@ pub struct Side {
     edited_noise_ns: f64,
     /// What tells its trace and iteration from others.
     trace: String,
-    /// Host time on its critical path.
-    host_ns: DurNs,
+    /// Host time on its critical path, where that was recorded.
+    host_ns: Option<DurNs>,
     /// What was measured of its trace.
     measured_ns: DurNs,
 }
@@ -151,7 +151,7 @@ impl Side {
             noise_ns,
             edited_noise_ns: 0.0,
             trace: trace(loaded),
-            host_ns: loaded.replay.summary.host_path_ns,
+            host_ns: predicted.is_none().then_some(loaded.replay.summary.host_path_ns),
             measured_ns: iteration,
         }
     }
@@ -200,7 +200,7 @@ impl Side {
             noise_ns,
             edited_noise_ns: if summary.is_changed() { of_edits * summary.steady_ns.0 as f64 } else { 0.0 },
             trace: trace(loaded),
-            host_ns: summary.host_path_ns,
+            host_ns: loaded.predicted().is_none().then_some(summary.host_path_ns),
             measured_ns: period(loaded),
         }
     }
@@ -332,7 +332,8 @@ impl Side {
 
     /// How far apart the host's part of two recordings may be though their programs are the same.
     fn between_recordings(&self, other: &Self, (own, others): (f64, f64)) -> f64 {
-        OTHER_RECORDING * (own * self.host_ns.0 as f64).max(others * other.host_ns.0 as f64)
+        let longer = self.host_ns.zip(other.host_ns).map(|(a, b)| (own * a.0 as f64).max(others * b.0 as f64));
+        OTHER_RECORDING * longer.unwrap_or_default()
     }
 }
 

@@ -76,22 +76,16 @@ fn is_in_32_bits(operator: &str) -> bool {
     IN_32_BITS.contains(&bare(operator).trim_end_matches('_'))
 }
 
-/// Whether every product of the step with recorded types computes in 16 bits or fewer.
+/// Whether every product with recorded types computes in 16 bits or fewer. Under autocast those around it are given 32 bits and cast them:
+/// what a kernel, or the host, computes counts.
 fn is_narrow_already(draft: &Draft<'_>) -> bool {
     let graph = draft.graph();
-    let dtypes = graph.operators.iter().enumerate().filter_map(|(index, operator)| {
-        let is_product = matches!(operator_family(graph.names.get(operator.name)), Some(Family::Gemm | Family::Conv));
-        let is_inner = is_product && operator.phase == Phase::Forward;
-        is_inner.then(|| draft.operands(OperatorId(index as u32))?.dtype()).flatten()
-    });
-    let [mut narrow, mut wide] = [0, 0];
-    dtypes.for_each(|dtype| *if dtype.size() > DType::Bf16.size() { &mut wide } else { &mut narrow } += 1);
-    // Under autocast the operators around a product are given 32 bits, and cast them.
-    narrow > 0 && NARROW * narrow >= wide
+    let products =
+        graph.tasks.node_indices().filter(|&node| matches!(draft.family(node), Some(Family::Gemm | Family::Conv)));
+    let dtypes = products.filter_map(|node| draft.operands(graph.tasks[node].operator?)?.dtype());
+    let mut is_narrow = dtypes.map(|dtype| dtype.size() <= DType::Bf16.size()).peekable();
+    is_narrow.peek().is_some() && is_narrow.all(|narrow| narrow)
 }
-
-/// How many times as many operators around products have 32 bits where autocast casts for each.
-const NARROW: usize = 3;
 
 /// Batch norms take activations of either width, with parameters and statistics in 32 bits.
 fn takes_any(operator: &str) -> bool {

@@ -3,7 +3,7 @@
 //! Reads traces; knows no tasks and no dependencies.
 
 use crate::trace::steps::{StepRange, steps as trace_steps};
-use crate::trace::{EventId, Trace, TrackId};
+use crate::trace::{Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
 /// How to choose the iteration.
@@ -60,7 +60,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
 
 fn count_events(trace: &Trace, steps: &mut [Step]) {
     for step in steps.iter_mut() {
-        step.events = (first_from(trace, step.end()) - first_from(trace, step.start)) as u64;
+        step.events = trace.events.within(step.start..step.end()).len() as u64;
     }
     for (id, _) in trace.operators.iter().filter(|(_, arguments)| arguments.record_function != 0) {
         let at = trace.events.start(id);
@@ -69,16 +69,6 @@ fn count_events(trace: &Trace, steps: &mut [Step]) {
             step.observed |= at < step.end();
         }
     }
-}
-
-/// Index of the first event that starts at `time` or later.
-pub(super) fn first_from(trace: &Trace, time: TimeNs) -> usize {
-    let (mut low, mut high) = (0, trace.events.len());
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if trace.events.start(EventId(middle as u32)) < time { low = middle + 1 } else { high = middle }
-    }
-    low
 }
 
 /// The position of the chosen step; `None` when there are no steps or the index is out of range.

@@ -227,7 +227,7 @@ impl ExecutionGraph {
         (self.unexplained().0 as f64 / self.measured.0.max(1) as f64 / self.ranks.len().max(1) as f64).min(1.0)
     }
 
-    /// Whether a task stands for work from before the trace that a rank's first work waited for.
+    /// Whether a task is, or stands for, work from before the trace that a rank's first work waited for.
     pub fn is_backlog(&self, node: NodeId) -> bool {
         let task = &self.tasks[node];
         let is_before = |part: &RankPart| {
@@ -235,7 +235,7 @@ impl ExecutionGraph {
             begin.is_some_and(|begin| task.measured_end() <= self.tasks[begin].measured_start)
         };
         let part = || self.part_of(self.lanes[task.lane.0 as usize].rank);
-        task.kind == TaskKind::Unrecorded && part().is_some_and(is_before)
+        task.kind.is_device() && part().is_some_and(is_before)
     }
 
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by

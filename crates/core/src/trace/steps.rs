@@ -25,7 +25,8 @@ pub fn is_step_name(name: &str) -> bool {
 }
 
 /// The steps in order of start: annotations (operators in 2021) on the host thread that recorded most of them. Without any, a step
-/// ends with each update of the parameters, of two or more, and the next begins.
+/// ends with each update of the parameters, of two or more, and the next begins. That a profiler waits for the device before it
+/// stops is no part of the last.
 ///
 /// # Complexity
 /// O(events + names).
@@ -40,7 +41,24 @@ pub fn steps(trace: &Trace) -> Vec<StepRange> {
         start: trace.events.start(id),
         end: trace.events.end(id),
     };
-    told.iter().map(step).collect()
+    let mut steps: Vec<StepRange> = told.iter().map(step).collect();
+    leave_out_the_profilers_wait(trace, &mut steps);
+    steps
+}
+
+/// Ends the last step where a wait for the whole device begins with which it ends, if the step before has none.
+fn leave_out_the_profilers_wait(trace: &Trace, steps: &mut [StepRange]) {
+    let [.., before, last] = steps else { return };
+    let waits: Vec<bool> = trace.names.iter().map(|(_, text)| text.ends_with("DeviceSynchronize")).collect();
+    let is_wait = |id: &EventId| waits.get(trace.events.name(*id).0 as usize) == Some(&true);
+    let begun_in = |step: &StepRange| {
+        let track = step.track;
+        trace.events.within(step.start..step.end).filter(move |&id| trace.events.track(id) == track)
+    };
+    let is_left_out = waits.contains(&true) && !begun_in(before).any(|id| is_wait(&id));
+    if let Some(wait) = begun_in(last).next_back().filter(|id| is_left_out && is_wait(id)) {
+        last.end = trace.events.start(wait);
+    }
 }
 
 /// Host ranges with such names in order of start, on the thread that has most of them.
@@ -125,6 +143,16 @@ mod tests {
     }
 
     const BACKWARD: &str = "autograd::engine::evaluate_function: MmBackward0";
+
+    #[test]
+    fn the_wait_of_a_profiler_that_stops_is_no_part_of_a_step() {
+        let (first, second, wait) = (("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 110, 190), "cudaDeviceSynchronize");
+        let ends = |ranges: &[(&str, u32, u32)]| found(ranges).iter().map(|step| step.2).collect::<Vec<i64>>();
+        assert_eq!(ends(&[first, second, ("aten::mm", 115, 5), (wait, 210, 80), (wait, 305, 9)]), [100, 210]);
+        assert_eq!(ends(&[first, second, (wait, 210, 80), ("aten::mm", 292, 5)]), [100, 300], "work follows");
+        assert_eq!(ends(&[first, (wait, 90, 5), second, (wait, 210, 80)]), [100, 300], "each step waits");
+        assert_eq!(ends(&[second, (wait, 210, 80)]), [190], "one step");
+    }
 
     #[test]
     fn updates_end_steps_where_the_profiler_was_not_told_of_any() {

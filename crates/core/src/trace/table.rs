@@ -3,6 +3,7 @@
 //! Must not know what an event's arguments mean.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use rayon::slice::ParallelSliceMut;
 use rustc_hash::FxHashMap;
@@ -199,6 +200,12 @@ impl EventTable {
         (0..self.len() as u32).map(EventId)
     }
 
+    /// The events that start in a span of time.
+    pub fn within(&self, span: Range<TimeNs>) -> impl DoubleEndedIterator<Item = EventId> + ExactSizeIterator + use<> {
+        let from = |time: TimeNs| self.start.partition_point(|&start| start < time) as u32;
+        (from(span.start)..from(span.end).max(from(span.start))).map(EventId)
+    }
+
     /// The whole row.
     pub fn get(&self, id: EventId) -> Event {
         let i = id.0 as usize;
@@ -264,7 +271,7 @@ impl EventTable {
     }
 
     /// Keeps the rows in `kept`, which are numbered from 0 afterwards.
-    pub fn keep(&mut self, kept: std::ops::Range<usize>) {
+    pub fn keep(&mut self, kept: Range<usize>) {
         keep(&mut self.start, &kept);
         keep(&mut self.dur, &kept);
         keep(&mut self.name, &kept);
@@ -322,7 +329,7 @@ impl EventTable {
     }
 }
 
-fn keep<T>(column: &mut Vec<T>, kept: &std::ops::Range<usize>) {
+fn keep<T>(column: &mut Vec<T>, kept: &Range<usize>) {
     column.truncate(kept.end);
     column.drain(..kept.start);
 }

@@ -226,7 +226,7 @@ impl Activities {
     }
 
     /// Rule 11: work without a launch record counts as launched with the work before it on its stream, or before the
-    /// synchronisation during which it started.
+    /// synchronisation during which it started; no later than what follows it on its stream.
     fn estimate_launch_times(&mut self, threads: &Threads) {
         let mut waits: Vec<(TimeNs, TimeNs)> = threads
             .calls
@@ -236,15 +236,20 @@ impl Activities {
             .collect();
         waits.sort_unstable();
         for stream in &self.streams {
+            let mut next = TimeNs(i64::MAX);
+            for &activity in stream.activities.iter().rev() {
+                let activity = &mut self.list[activity as usize];
+                activity.launched = match activity.call {
+                    _ if activity.on_host => activity.start,
+                    Some(call) => threads.calls[call as usize].start,
+                    None => before_the_wait(&waits, activity.start).min(next),
+                };
+                next = next.min(activity.launched);
+            }
             let mut latest = TimeNs(i64::MIN);
             for &activity in &stream.activities {
                 let activity = &mut self.list[activity as usize];
-                let launched = match activity.call {
-                    _ if activity.on_host => activity.start,
-                    Some(call) => threads.calls[call as usize].start,
-                    None => before_the_wait(&waits, activity.start),
-                };
-                latest = latest.max(launched);
+                latest = latest.max(activity.launched);
                 activity.launched = latest;
             }
         }

@@ -294,7 +294,7 @@ fn note_outlived(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[Ran
 /// Says what is taken as work that was not recorded.
 fn note_unrecorded(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[RankOutput], ordered: &Ordered) {
     for (rank, output) in ranks.iter().zip(outputs) {
-        if let Some(waited) = backlog(rank, output) {
+        if let Some(waited) = backlog(rank, output).filter(|_| output.backlogs > 0) {
             let number = rank.input.rank.0;
             let what =
                 "the iteration begins where that had ended, and that it takes as long as kernels do is an assumption";
@@ -304,7 +304,11 @@ fn note_unrecorded(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[R
     for (rank, output) in ranks.iter().zip(outputs) {
         if let Some((count, until)) = output.without_launch {
             let number = rank.input.rank.0;
-            let what = "their launches were lost, or they are of the step before; they count as this one's";
+            let what = if backlog(rank, output).is_some() {
+                "they are taken as of the step before, and the iteration begins where they have ended"
+            } else {
+                "their launches were lost, or they are of the step before; they count as this one's"
+            };
             let which =
                 format!("rank {number}: {count} kernels and copies of the first {until} have no recorded launch");
             found.note("lost-launches", format!("{which}: {what}"));

@@ -3,7 +3,7 @@
 use crate::graph::{Dependency, DependencyKind, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
-use super::activities::Stream;
+use super::activities::{ActivityKind, Stream};
 use super::draft::NONE;
 use super::emit::{RankWriter, What};
 use super::emit_device::last_of;
@@ -31,23 +31,52 @@ pub(super) fn emit(writer: &mut RankWriter<'_, '_>) -> (Option<u32>, u32, (TimeN
 
 /// The end of what the trace's first work waited for: the iteration begins there, the step before it was not recorded.
 fn backlog_marker(writer: &mut RankWriter<'_, '_>) -> Option<(u32, TimeNs)> {
-    let backlogs = writer.backlogs.clone();
-    let end = backlogs.iter().map(|&(_, end)| end).max()?;
-    Some((step_end(writer, &backlogs, end), end))
+    let mut before = writer.backlogs.clone();
+    before.extend(recorded_backlogs(writer));
+    let end = before.iter().map(|&(_, end)| end).max()?;
+    Some((step_end(writer, &before, end), end))
+}
+
+/// Of steps the work recorded ahead of all launches behind which work of the step was queued, and when it ends. Where no steps were
+/// told it counts as all else does, and so it does where collectives are of it: those wait for ranks that began at other times.
+fn recorded_backlogs(writer: &RankWriter<'_, '_>) -> Vec<(u32, TimeNs)> {
+    let observed = writer.observed;
+    let backlog = |(count, last): (usize, u32)| {
+        let before = observed.activity(last);
+        let next = observed.activity(*observed.activities.streams[before.stream as usize].activities.get(count)?);
+        let task = writer.activities[last as usize];
+        let is_queued = before.end.since(next.launched) > unrecorded::HELD_BACK;
+        (is_queued && task != NONE && before.end > writer.window.start).then_some((task, before.end))
+    };
+    let ahead = ahead_of_launches(writer);
+    let is_collective = |&index: &u32| observed.activity(index).kind == ActivityKind::Collective;
+    let waits_for_ranks = |&(count, last): &(usize, u32)| {
+        let stream = &observed.activities.streams[observed.activity(last).stream as usize];
+        stream.activities.iter().take(count).any(is_collective)
+    };
+    if writer.window.main.is_none() || ahead.iter().any(waits_for_ranks) {
+        return Vec::new();
+    }
+    ahead.into_iter().filter_map(backlog).collect()
 }
 
 /// How many pieces of work are recorded ahead of all that recorded calls launched, and how long after the window's begin the last of them
 /// ends, where they kept the device for long.
 pub(super) fn without_launch(writer: &RankWriter<'_, '_>) -> Option<(usize, DurNs)> {
-    let observed = writer.observed;
-    let ahead = |stream: &Stream| {
-        let first = stream.activities.iter().position(|&index| observed.activity(index).call.is_some())?;
-        let last = observed.activity(*stream.activities.get(first.checked_sub(1)?)?);
-        Some((first, last.end.since(writer.window.start)))
-    };
-    let ahead: Vec<(usize, DurNs)> = observed.activities.streams.iter().filter_map(ahead).collect();
-    let until = ahead.iter().map(|&(_, until)| until).max().filter(|&until| until > unrecorded::HELD_BACK)?;
+    let ahead = ahead_of_launches(writer);
+    let end = |&(_, index): &(usize, u32)| writer.observed.activity(index).end.since(writer.window.start);
+    let until = ahead.iter().map(end).max().filter(|&until| until > unrecorded::HELD_BACK)?;
     Some((ahead.iter().map(|&(count, _)| count).sum(), until))
+}
+
+/// By stream how many pieces of work are recorded ahead of all that recorded calls launched, and the last of them.
+fn ahead_of_launches(writer: &RankWriter<'_, '_>) -> Vec<(usize, u32)> {
+    let ahead = |stream: &Stream| {
+        let is_launched = |&index: &u32| writer.observed.activity(index).call.is_some();
+        let first = stream.activities.iter().position(is_launched)?;
+        Some((first, *stream.activities.get(first.checked_sub(1)?)?))
+    };
+    writer.observed.activities.streams.iter().filter_map(ahead).collect()
 }
 
 fn marker(writer: &mut RankWriter<'_, '_>, launched: (TimeNs, TimeNs), host_end: TimeNs) -> (u32, TimeNs) {
@@ -90,11 +119,12 @@ fn end_of_thread(writer: &RankWriter<'_, '_>, thread: usize, time: TimeNs) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Draft, MAIN};
+    use super::super::tests::{Draft, MAIN, period};
+    use crate::graph::{ExecutionGraph, TaskKind};
     use crate::units::DurNs;
 
-    #[test]
-    fn recorded_work_that_no_recorded_call_launched_is_told() {
+    /// 99 kernels that no recorded call launched, 100 µs each, and five behind them that were launched meanwhile.
+    fn ahead() -> Draft {
         let mut draft = Draft::default();
         for index in 0..99 {
             draft.activity("kernel", 7, 1.0 + 101.0 * f64::from(index), 100.0, 9_000 + index);
@@ -102,9 +132,32 @@ mod tests {
         for index in (0..5).map(f64::from) {
             draft.launch(MAIN, 10.0 * index, 7, 10_000.0 + 101.0 * index, 100.0);
         }
-        let graph = draft.graph();
+        draft
+    }
+
+    fn told(graph: &ExecutionGraph) -> Vec<String> {
+        graph.diagnostics.sorted().iter().map(|found| found.message.clone()).collect()
+    }
+
+    #[test]
+    fn recorded_work_that_no_recorded_call_launched_is_told() {
+        let graph = ahead().graph();
         assert_eq!((graph.measured, graph.ranks[0].backlog), (DurNs(10_504_000), None), "it counts");
-        let told: Vec<String> = graph.diagnostics.sorted().iter().map(|found| found.message.clone()).collect();
+        let told = told(&graph);
         assert!(told.iter().any(|text| text.contains("99 kernels and copies of the first 10.00 ms")), "{told:?}");
+    }
+
+    #[test]
+    fn of_a_step_such_work_is_of_the_one_before_where_nothing_else_was_recorded_of_that() {
+        let mut draft = ahead();
+        draft.step(1, 0.0, 5_000.0);
+        let graph = draft.graph();
+        assert_eq!((graph.measured, graph.ranks[0].backlog), (DurNs(505_000), Some(DurNs(9_999_000))));
+        let belongs = graph.iteration_tasks();
+        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+        assert_eq!(kernels.filter(|node| belongs[node.index()]).count(), 5);
+        let told = told(&graph);
+        assert!(told.iter().any(|text| text.contains("the iteration begins where they have ended")), "{told:?}");
+        assert!((period(&graph, 0.5, |task| task.kind.is_device()) - 252.5).abs() < 3.0);
     }
 }

@@ -1,6 +1,6 @@
 //! How much memory a graph will take, told before it is built.
 
-use crate::graph::iteration::{self, first_from};
+use crate::graph::iteration;
 use crate::trace::{Category, EventId, Job, RankClasses, Trace};
 use crate::units::Bytes;
 
@@ -21,17 +21,17 @@ pub fn memory_needed(job: &Job, folding: &RankClasses, options: &BuildOptions) -
 }
 
 fn of_trace(trace: &Trace, options: &BuildOptions) -> Bytes {
-    let count = |from: usize, to: usize| {
-        let ids = (from as u32..to as u32).map(EventId);
-        ids.filter(|&id| is_read(trace, id)).count() as u64
-    };
-    let all = count(0, trace.events.len());
+    let all = read(trace, trace.events.ids());
     let steps = iteration::steps(trace);
     let Some(at) = iteration::choose(&steps, options.iteration) else { return (PER_READ + PER_BUILT) * all };
     let (before, chosen) = (&steps[at.saturating_sub(1)], &steps[at]);
     // The host goes on until the device has done the chosen step: about one more.
-    let window = count(first_from(trace, before.start), first_from(trace, chosen.end() + chosen.dur));
+    let window = read(trace, trace.events.within(before.start..chosen.end() + chosen.dur));
     PER_READ * all + PER_BUILT * window
+}
+
+fn read(trace: &Trace, ids: impl Iterator<Item = EventId>) -> u64 {
+    ids.filter(|&id| is_read(trace, id)).count() as u64
 }
 
 /// Whether an event is read for the graph, as frames of Python, allocations and annotations are not.

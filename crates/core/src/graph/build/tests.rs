@@ -49,7 +49,7 @@ impl Draft {
         self.activity("kernel", stream, start, dur, correlation);
     }
 
-    fn step(&mut self, number: u32, ts: f64, dur: f64) {
+    pub(super) fn step(&mut self, number: u32, ts: f64, dur: f64) {
         self.event("user_annotation", &format!("ProfilerStep#{number}"), (1, MAIN), (ts, dur), "");
     }
 

@@ -32,6 +32,7 @@ mod one_price;
 mod operator_edits;
 mod papers_page;
 mod parameterised;
+mod periods;
 mod pictures;
 mod place_on;
 mod placed_on_gpu;

@@ -102,7 +102,8 @@ pub struct Window {
     pub name: String,
     /// From here on work is simulated: the start of the step before the chosen one.
     pub start: TimeNs,
-    /// Start of the chosen step, when a step before it is simulated too.
+    /// Where the chosen iteration begins, when a step before it is simulated too: at the end of that, or at its own start if
+    /// steps between them were not recorded.
     pub split: Option<TimeNs>,
     /// End of the chosen step.
     pub end: TimeNs,
@@ -123,12 +124,20 @@ impl Window {
         Self {
             name: step.name.clone(),
             start: before.map_or(step.start, |b| b.start),
-            split: before.map(|_| step.start),
+            split: before.map(|before| if follows(before, step) { before.end().min(step.start) } else { step.start }),
             end: step.end(),
             tail: step.end(),
             main: Some(step.track),
         }
     }
+}
+
+/// Whether no step between them was left out, by their numbers.
+fn follows(before: &Step, step: &Step) -> bool {
+    let number = |step: &Step| -> Option<u64> {
+        step.name.rsplit(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
+    };
+    number(before).zip(number(step)).is_some_and(|(before, number)| before.checked_add(1) == Some(number))
 }
 
 #[cfg(test)]
@@ -162,6 +171,11 @@ mod tests {
         let window = Window::of(&steps, Some(1), (TimeNs(0), TimeNs(1)));
         assert_eq!((window.start, window.split, window.end), (TimeNs(0), Some(TimeNs(55)), TimeNs(125)));
         assert_eq!(Window::of(&steps, Some(0), (TimeNs(0), TimeNs(1))).split, None);
+        (steps[0].name, steps[1].name) = ("ProfilerStep#4".to_owned(), "ProfilerStep#5".to_owned());
+        let begins = |steps: &[Step]| Window::of(steps, Some(1), (TimeNs(0), TimeNs(1))).split;
+        assert_eq!(begins(&steps), Some(TimeNs(50)), "what is between two steps is of the later");
+        steps[1].name = "ProfilerStep#9".to_owned();
+        assert_eq!(begins(&steps), Some(TimeNs(55)), "four steps between them were not recorded");
         assert_eq!(Window::of(&[], None, (TimeNs(3), TimeNs(9))).end, TimeNs(9));
     }
 }

@@ -25,7 +25,8 @@ pub(super) fn emit(writer: &mut RankWriter<'_, '_>) {
     let host_spans = host_spans(writer, thread, range);
     let mut others: Vec<(usize, Vec<Run>)> = Vec::new();
     for (index, other) in observed.threads.list.iter().enumerate().filter(|&(index, _)| index != main) {
-        others.push((index, handover::runs(other, observed.threads.calls_of(other), &host_spans)));
+        let until = if writer.window.main.is_some() { range.1 } else { TimeNs(i64::MAX) };
+        others.push((index, handover::runs(other, observed.threads.calls_of(other), (&host_spans, until))));
     }
     let classes = Classes::of(observed, main);
     let mut chain = Chain::new(writer, main, &classes);

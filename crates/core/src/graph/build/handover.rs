@@ -40,10 +40,10 @@ pub(super) struct Resume {
 /// The runs of `thread`, told apart by pauses in which the main thread was active.
 ///
 /// # Arguments
-/// `main`: the main thread's host spans, without gaps, by start.
-pub(super) fn runs(thread: &Thread, calls: &[Call], main: &[HostSpan]) -> Vec<Run> {
+/// `main`: the main thread's host spans, without gaps, by start. `until`: what begins later is not looked at.
+pub(super) fn runs(thread: &Thread, calls: &[Call], (main, until): (&[HostSpan], TimeNs)) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (start, end) in busy(thread, calls) {
+    for (start, end) in busy(thread, calls).into_iter().take_while(|&(start, _)| start < until) {
         let Some(started_by) = last_boundary(main, start) else { continue };
         match runs.last_mut() {
             Some(run) if start.since(run.end) <= PAUSE || started_by <= run.end => run.end = run.end.max(end),

@@ -1,0 +1,78 @@
+//! From where to where an iteration is measured, and how often it repeats: loops whose period is known by construction.
+
+use retime_core::engine::{Loaded, Summary};
+use retime_core::graph::BuildOptions;
+
+use crate::support::engine;
+
+/// A loop of `count` iterations, each of which takes a millisecond from its start to that of the next.
+struct Loop {
+    events: Vec<String>,
+    count: u32,
+}
+
+impl Loop {
+    fn new(count: u32) -> Self {
+        Self { events: Vec::new(), count }
+    }
+
+    /// In each iteration, as long after its start as said, in µs.
+    fn host(mut self, category: &str, name: &str, thread: u32, (from, dur): (u32, u32)) -> Self {
+        for number in 0..self.count {
+            let name = if name == "ProfilerStep" { format!("ProfilerStep#{number}") } else { name.to_owned() };
+            let ts = 1_000 * number + from;
+            self.events.push(format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{thread},"ts":{ts},"dur":{dur}}}"#
+            ));
+        }
+        self
+    }
+
+    /// An operator of 50 µs that launches a kernel of `dur` µs.
+    fn kernel(mut self, name: &str, thread: u32, from: u32, dur: u32) -> Self {
+        for number in 0..self.count {
+            let (correlation, ts) = (self.events.len() + 1, 1_000 * number + from);
+            let args = format!(r#""args":{{"correlation":{correlation},"stream":7,"device":0}}"#);
+            let (call, start) = (ts + 5, ts + 20);
+            self.events.push(format!(
+                r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":{thread},"ts":{call},"dur":10,{args}}}"#
+            ));
+            self.events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"kernel","pid":0,"tid":7,"ts":{start},"dur":{dur},{args}}}"#
+            ));
+        }
+        self.host("cpu_op", name, thread, (from, 50))
+    }
+
+    fn summary(&self) -> Summary {
+        let text = format!(r#"{{"traceEvents":[{}]}}"#, self.events.join(","));
+        let loaded: Loaded = engine().load_bytes(text.as_bytes(), "loop.json", &BuildOptions::default()).unwrap();
+        loaded.replay.summary.clone()
+    }
+}
+
+fn assert_repeats_every_millisecond(repeated: &Loop) {
+    let summary = repeated.summary();
+    let periods = [summary.measured_ns, summary.simulated_ns, summary.base_steady_ns, summary.steady_ns];
+    assert!(periods.iter().all(|period| (period.0 - 1_000_000).abs() <= 1_000), "{periods:?}");
+}
+
+#[test]
+fn what_is_between_two_steps_is_of_the_later() {
+    let step = || Loop::new(6).host("user_annotation", "ProfilerStep", 1, (0, 600)).kernel("aten::mm", 1, 10, 40);
+    assert_repeats_every_millisecond(&step());
+    let between = step().kernel("aten::relu", 1, 700, 100);
+    assert_repeats_every_millisecond(&between);
+    assert_eq!(between.summary().gpu_active_ns.0, 140_000, "both kernels");
+}
+
+#[test]
+fn a_thread_that_hands_over_as_a_step_ends_does_so_once() {
+    for last in [850, 880, 900] {
+        let step = Loop::new(6).host("user_annotation", "ProfilerStep", 1, (0, 1_000)).kernel("aten::mm", 1, 10, 100);
+        let backward = "autograd::engine::evaluate_function: MmBackward0";
+        let both = [130, 250, 370].into_iter().fold(step, |step, at| step.kernel("aten::mm", 1, at, 100));
+        let both = [510, 630, 750, last].into_iter().fold(both, |step, at| step.kernel(backward, 2, at, 60));
+        assert_repeats_every_millisecond(&both);
+    }
+}

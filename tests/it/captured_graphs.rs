@@ -4,27 +4,28 @@ use std::path::Path;
 
 use retime_core::graph::{BuildOptions, Captures, ExecutionGraph, NodeId, Rank, TaskKind};
 use retime_core::trace::{Trace, load_bytes};
-use serde_json::{Value, json};
+use serde_json::{Value, json as made};
 
-use crate::support::engine;
 use crate::support::jobs::Opened;
+use crate::support::program::json;
+use crate::support::{engine, sample};
 
 fn trace(events: &[Value]) -> Trace {
-    let text = json!({ "deviceProperties": [{ "id": 0, "name": "AMD Instinct MI300X" }], "traceEvents": events });
+    let text = made!({ "deviceProperties": [{ "id": 0, "name": "AMD Instinct MI300X" }], "traceEvents": events });
     load_bytes(text.to_string().as_bytes(), "made.json").unwrap()
 }
 
 fn call(name: &str, at: u64, correlation: u64, kernel: Option<&str>) -> Value {
-    let mut args = json!({ "correlation": correlation });
+    let mut args = made!({ "correlation": correlation });
     if let Some(kernel) = kernel {
-        args["kernel"] = json!(kernel);
+        args["kernel"] = made!(kernel);
     }
-    json!({ "ph": "X", "cat": "cuda_runtime", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": 2, "args": args })
+    made!({ "ph": "X", "cat": "cuda_runtime", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": 2, "args": args })
 }
 
 fn operator(name: &str, at: u64, dur: u64, rows: u64) -> Value {
-    let args = json!({ "Input Dims": [[rows, 64], [64, 64]], "Input type": ["c10::BFloat16", "c10::BFloat16"] });
-    json!({ "ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": dur, "args": args })
+    let args = made!({ "Input Dims": [[rows, 64], [64, 64]], "Input type": ["c10::BFloat16", "c10::BFloat16"] });
+    made!({ "ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": dur, "args": args })
 }
 
 /// The capture of a graph of `kernels`, each launched by a product of `rows` rows.
@@ -47,8 +48,8 @@ fn replay(kernels: &[&str]) -> Trace {
         events.push(operator("aten::add", 1_000 * launch - 100, 5, 8));
         events.push(call("hipGraphLaunch", 1_000 * launch, launch, None));
         for (at, kernel) in (1..).zip(kernels) {
-            let args = json!({ "device": 0, "stream": 7, "correlation": launch });
-            events.push(json!({
+            let args = made!({ "device": 0, "stream": 7, "correlation": launch });
+            events.push(made!({
                 "ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7,
                 "ts": 1_000 * launch + 20 * at, "dur": 15, "args": args,
             }));
@@ -123,7 +124,7 @@ fn a_recording_without_captures_or_without_names_says_what_it_lacks() {
     assert!(Captures::read([&trace(&unnamed)]).lack().is_some_and(|lack| lack.contains("do not name")));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plain.json");
-    std::fs::write(&path, json!({ "traceEvents": [operator("aten::mm", 0, 50, 8)] }).to_string()).unwrap();
+    std::fs::write(&path, made!({ "traceEvents": [operator("aten::mm", 0, 50, 8)] }).to_string()).unwrap();
     let error = engine().read_captures(&[path]).unwrap_err().to_string();
     assert!(error.contains("plain.json") && error.contains("no graph was captured"), "{error}");
 }
@@ -140,4 +141,17 @@ fn a_kernel_added_to_a_graph_is_launched_with_it_and_the_last_one_takes_the_laun
     };
     assert_eq!(launches_gone("remove kernel=b"), 0);
     assert_eq!(launches_gone("remove kind=kernel"), 2);
+}
+
+/// On each stream the optimizer's kernels, which the main thread launches, come behind those of the backward pass, which another does.
+#[test]
+fn what_was_captured_opens_again_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("graph.json").display().to_string();
+    let trace = sample("h100/mlp-b4096-fp32-cuda.kineto.json.gz").display().to_string();
+    let written = json(&["export", &trace, "--step", "cuda-graph", "-o", &file]);
+    assert!(written.get("opened_again").is_none(), "{written}");
+    let steady = |arguments: &[&str]| json(arguments)["steady_ns"].as_f64().unwrap();
+    let (own, again) = (steady(&["simulate", &trace, "--step", "cuda-graph"]), steady(&["simulate", &file]));
+    assert!((again / own - 1.0).abs() < 0.005, "{again} for {own}");
 }

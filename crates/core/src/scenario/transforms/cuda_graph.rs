@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::{Prediction, Provenance};
-use crate::graph::{Dependency, DependencyKind, HostPart, LaneId, NodeId, TaskKind, launches_graph};
+use crate::graph::{CopyStep, Dependency, DependencyKind, HostPart, LaneId, NodeId, TaskKind, launches_graph};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, DraftEdge, Node, NodeSet};
 use crate::scenario::effect::Effect;
@@ -63,12 +63,13 @@ impl Transform for CudaGraph {
         let measured = measured_per_kernel(draft);
         leave_queue(draft, groups.values().flatten().map(|launch| launch.kernel));
         let lanes = draft.in_order(|node| !draft.kind_of(node).is_device());
-        for ((lane, step), launches) in &groups {
+        for (Group { lane, step, .. }, launches) in &groups {
             let host = lanes.get(lane).map(Vec::as_slice).unwrap_or_default();
             let (captured, host) = capture(draft, launches, host, measured);
             report.changed += captured + host;
-            kernels += if *step { captured } else { 0 };
-            graphs += usize::from(*step);
+            let is_chosen = *step == CopyStep::Chosen;
+            kernels += if is_chosen { captured } else { 0 };
+            graphs += usize::from(is_chosen);
         }
         report.say(Effect::assumed("all of the host's time between launches can be captured", DOUBT));
         report.summary = format!("{} in {}", count(kernels, "kernel"), count(graphs, "graph"));
@@ -97,7 +98,8 @@ struct Launch {
 impl Launch {
     fn of(draft: &Draft<'_>, kernel: Node) -> Option<Self> {
         let from = draft.call_of(kernel)?;
-        let is_call = |node: Node| draft.kind_of(node) == TaskKind::Runtime && !draft.is_gone(node);
+        let is_graph = |node: Node| launches_graph(draft.name_of(node));
+        let is_call = |node: Node| draft.kind_of(node) == TaskKind::Runtime && !draft.is_gone(node) && !is_graph(node);
         let is_before = |edge: &DraftEdge| edge.kind() == DependencyKind::Program && is_call(edge.from);
         let call = match draft.kind_of(from) {
             TaskKind::Joint => draft.edges_into(from).find(is_before)?.from,
@@ -108,26 +110,39 @@ impl Launch {
 }
 
 impl CudaGraph {
-    /// Kernels with their launches, by launching lane and step.
-    fn groups(&self, draft: &mut Draft<'_>) -> BTreeMap<(LaneId, bool), Vec<Launch>> {
+    /// Kernels with their launches, by the graph that they become part of.
+    fn groups(&self, draft: &mut Draft<'_>) -> BTreeMap<Group, Vec<Launch>> {
         let chosen: Option<NodeSet> =
             self.selector.as_ref().map(|selector| selector.select_all(draft).into_iter().collect());
-        let within = draft.base().iteration_tasks();
         let is_kernel = |node: &Node| {
             matches!(draft.kind_of(*node), TaskKind::Kernel | TaskKind::Memset)
                 && chosen.as_ref().is_none_or(|chosen| chosen.contains(*node))
         };
         let kernels: Vec<Node> = draft.nodes().filter(is_kernel).collect();
-        let mut groups: BTreeMap<_, Vec<Launch>> = BTreeMap::new();
-        for node in kernels {
-            if let Some(launch) = Launch::of(draft, node) {
-                let key = (draft.lane_of(launch.call), within[draft.beside(node).index()]);
-                groups.entry(key).or_default().push(launch);
-            }
+        let copies = draft.base().copies();
+        let mut groups: BTreeMap<Group, Vec<Launch>> = BTreeMap::new();
+        let mut parts: BTreeMap<(LaneId, CopyStep), u32> = BTreeMap::new();
+        let mut last_on: BTreeMap<LaneId, (LaneId, CopyStep)> = BTreeMap::new();
+        let mut launches: Vec<Launch> = kernels.into_iter().filter_map(|kernel| Launch::of(draft, kernel)).collect();
+        launches.sort_by_key(|launch| draft.graph().tasks[draft.beside(launch.call)].measured_start);
+        for launch in launches {
+            let from @ (lane, step) = (draft.lane_of(launch.call), copies.step(draft.beside(launch.kernel)));
+            let part = parts.entry(from).or_default();
+            let before = last_on.insert(draft.lane_of(launch.kernel), from);
+            *part += u32::from(before.is_some_and(|before| before != from));
+            groups.entry(Group { lane, step, part: *part }).or_default().push(launch);
         }
         groups.retain(|_, launches| launches.len() > 1);
         groups
     }
+}
+
+/// A graph: what a thread launches in a step until work that another thread launched comes between on a stream.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    lane: LaneId,
+    step: CopyStep,
+    part: u32,
 }
 
 /// Lets no call wait for room in the queue until one of `captured` has run, since their graph takes one place whatever it holds, nor until

@@ -168,6 +168,12 @@ impl Sweep {
         step.line_with(self.argument, value)
     }
 
+    /// Whether both vary the same number, by whatever names.
+    pub fn is_same_knob(&self, other: &Self) -> bool {
+        let varies = self.value_in(&other.step).is_some() || other.value_in(&self.step).is_some();
+        self.knob == other.knob || (self.argument == other.argument && varies)
+    }
+
     /// The value that `step` gives the knob, if it has it. What the knob says nothing of may be anything.
     pub fn value_in(&self, step: &Step) -> Option<f64> {
         step.number(self.argument).filter(|_| step.is_but_for(&self.step, self.argument))

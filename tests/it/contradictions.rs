@@ -133,6 +133,39 @@ fn ranks_that_a_job_does_not_have_are_told() {
     );
 }
 
+/// A range of a step on the thread of the others, from `ts` on for `dur` µs.
+fn range(name: &str, ts: f64, dur: f64) -> Value {
+    json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur})
+}
+
+#[test]
+fn steps_that_lie_within_one_another_or_overlap_are_told() {
+    let codes = ["repeated-steps", "nested-steps", "overlapping-steps", "small-steps"];
+    let sound = load(&three_steps());
+    assert!(codes.iter().all(|code| told(&sound, code).is_none()));
+    let with = |ranges: &[Value]| {
+        let mut trace = three_steps();
+        trace["traceEvents"].as_array_mut().unwrap().extend(ranges.iter().cloned());
+        load(&trace)
+    };
+    let inner = range("ProfilerStep#11", 1e6 + 2_100.0, 400.0);
+    let cases = [(range("ProfilerStep#11", 1e6 + 2_000.0, 1_900.0), codes[0]), (inner, codes[1])];
+    for (more, code) in cases {
+        let loaded = with(&[more]);
+        assert!(told(&loaded, code).unwrap().starts_with("rank 0: 1 ranges of steps"), "{code}");
+        assert_eq!(loaded.graph.measured, sound.graph.measured, "{code}");
+    }
+    let mut trace = three_steps();
+    for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut() {
+        if event["name"].as_str().unwrap().starts_with("ProfilerStep") {
+            event["dur"] = 3_400.into();
+        }
+    }
+    let overlapping = load(&trace);
+    assert!(told(&overlapping, codes[2]).unwrap().starts_with("rank 0: 2 ranges of steps"));
+    assert_eq!(overlapping.graph.measured.0, 2_000_000, "steps begin 2 ms apart");
+}
+
 fn ran(arguments: &[&str]) -> (bool, String, String) {
     let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

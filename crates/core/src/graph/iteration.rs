@@ -2,7 +2,7 @@
 //!
 //! Reads traces; knows no tasks and no dependencies.
 
-use crate::trace::steps::{StepRange, steps as trace_steps};
+use crate::trace::steps::{OddRanges, StepRange, steps_and_odd_ranges as told_steps};
 use crate::trace::{Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
@@ -45,6 +45,11 @@ impl Step {
 /// # Complexity
 /// O(events + names).
 pub fn steps(trace: &Trace) -> Vec<Step> {
+    steps_and_odd_ranges(trace).0
+}
+
+/// As [`steps`], with what was recorded of them that cannot be.
+pub(super) fn steps_and_odd_ranges(trace: &Trace) -> (Vec<Step>, OddRanges) {
     let step = |step: StepRange| Step {
         name: step.name,
         track: step.track,
@@ -53,9 +58,10 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         events: 0,
         observed: false,
     };
-    let mut steps: Vec<Step> = trace_steps(trace).into_iter().map(step).collect();
+    let (told, odd) = told_steps(trace);
+    let mut steps: Vec<Step> = told.into_iter().map(step).collect();
     count_events(trace, &mut steps);
-    steps
+    (steps, odd)
 }
 
 fn count_events(trace: &Trace, steps: &mut [Step]) {

@@ -146,6 +146,7 @@ fn diagnostics(
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
     note_steps(&mut found, ranks);
+    note_odd_steps(&mut found, ranks);
     note_folding(&mut found, parts);
     note_partial(&mut found, drafted, parts);
     let alone = drafted.iter().filter(|drafted| drafted.collective.loaded == 1).count();
@@ -250,6 +251,21 @@ fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
             let (own, expected) = (&rank.window.name, &first.window.name);
             let text = format!("rank {number} did not record {expected} of rank {other}: its {own} stands for it");
             found.warn("different-iterations", text);
+        }
+    }
+}
+
+/// Says which ranges of steps were not taken as they were recorded.
+fn note_odd_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    for rank in ranks {
+        let (number, odd) = (rank.input.rank.0, rank.odd);
+        let told = [
+            ("repeated-steps", odd.repeated, "were recorded twice: they count once"),
+            ("nested-steps", odd.nested, "lie within another one on the same thread: the outermost counts"),
+            ("overlapping-steps", odd.overlapping, "end after the next one began: they are taken to end there"),
+        ];
+        for (code, count, what) in told.into_iter().filter(|&(_, count, _)| count > 0) {
+            found.warn(code, format!("rank {number}: {count} ranges of steps {what}"));
         }
     }
 }

@@ -123,7 +123,8 @@ fn is_range_of_thread(trace: &Trace, id: EventId) -> bool {
         && matches!(trace.events.category(id), Category::Annotation | Category::Operator)
 }
 
-/// Steps that end with the updates of a training loop. Updates with no backward pass between them are one, of several optimizers.
+/// Steps that end with the updates of a training loop. Updates with no backward pass between them are one, of several optimizers;
+/// where no backward pass was recorded, those until the first comes again are.
 fn between_updates(trace: &Trace) -> Vec<StepRange> {
     let updates = ranges_named(trace, |name| name.starts_with("Optimizer.step#"));
     let Some(&first) = updates.first().filter(|_| updates.len() > 1) else { return Vec::new() };
@@ -133,7 +134,12 @@ fn between_updates(trace: &Trace) -> Vec<StepRange> {
         let (start, end) = (trace.events.start(update), trace.events.end(update));
         let runs_between = |before: TimeNs| {
             let at = backward.partition_point(|&at| at < before);
-            before <= start && (backward.is_empty() || backward.get(at).is_some_and(|&at| at < start))
+            let is_apart = if backward.is_empty() {
+                trace.events.name(update) == trace.events.name(first)
+            } else {
+                backward.get(at).is_some_and(|&at| at < start)
+            };
+            before <= start && is_apart
         };
         match ends.last_mut().filter(|before| !runs_between(**before)) {
             Some(before) => *before = end.max(*before),
@@ -235,6 +241,18 @@ mod tests {
         assert_eq!(lengths, [100, 100, 170]);
         let rounded = recorded(&[("ProfilerStep#1", 0, 101), ("ProfilerStep#2", 100, 100)]);
         assert_eq!(steps_and_odd_ranges(&rounded).1, none);
+    }
+
+    #[test]
+    fn without_backward_passes_updates_of_several_names_end_one_step() {
+        let (dense, sparse) = ("Optimizer.step#SGD.step", "Optimizer.step#Adagrad.step");
+        let step = |at: u32| [("aten::mm", at, 5), (dense, at + 10, 5), (sparse, at + 20, 5)];
+        let ranges: Vec<_> = [step(0), step(40), step(80)].concat();
+        let ends: Vec<i64> = found(&ranges).into_iter().map(|(.., end)| end).collect();
+        assert_eq!(ends, [25, 65, 105]);
+        let one: Vec<_> = ranges.into_iter().filter(|(name, ..)| *name != sparse).collect();
+        let ends: Vec<i64> = found(&one).into_iter().map(|(.., end)| end).collect();
+        assert_eq!(ends, [15, 55, 95]);
     }
 
     #[test]

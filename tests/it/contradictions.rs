@@ -166,6 +166,25 @@ fn steps_that_lie_within_one_another_or_overlap_are_told() {
     assert_eq!(overlapping.graph.measured.0, 2_000_000, "steps begin 2 ms apart");
 }
 
+#[test]
+fn a_step_with_an_evaluation_in_it_leaves_the_others_to_choose_from() {
+    let mut trace = three_steps();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    events.extend((0..80).map(|at| {
+        json!({"ph": "X", "cat": "cpu_op", "name": "aten::eval", "pid": 1, "tid": 1,
+               "ts": 1e6 + 4_000.0 + 1_300.0 + 5.0 * f64::from(at), "dur": 4})
+    }));
+    let loaded = load(&trace);
+    assert_eq!(loaded.graph.ranks[0].iteration, "ProfilerStep#11");
+    assert!(told(&loaded, "small-steps").is_none(), "none is left out");
+    events_of(&mut trace).push(range("ProfilerStep#13", 1e6 + 6_000.0, 1_900.0));
+    assert!(told(&load(&trace), "small-steps").unwrap().starts_with("1 of 4 steps have less than half"));
+}
+
+fn events_of(trace: &mut Value) -> &mut Vec<Value> {
+    trace["traceEvents"].as_array_mut().unwrap()
+}
+
 fn ran(arguments: &[&str]) -> (bool, String, String) {
     let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

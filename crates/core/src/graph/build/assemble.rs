@@ -255,7 +255,7 @@ fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
     }
 }
 
-/// Says which ranges of steps were not taken as they were recorded.
+/// Says which ranges of steps were not taken as they were recorded, and which steps were not considered.
 fn note_odd_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
     for rank in ranks {
         let (number, odd) = (rank.input.rank.0, rank.odd);
@@ -267,6 +267,11 @@ fn note_odd_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
         for (code, count, what) in told.into_iter().filter(|&(_, count, _)| count > 0) {
             found.warn(code, format!("rank {number}: {count} ranges of steps {what}"));
         }
+    }
+    if let Some(first) = ranks.first().filter(|first| first.small > 0) {
+        let (small, all) = (first.small, first.steps);
+        let what = "have less than half the events of others, and are not chosen unless --iteration names one";
+        found.note("small-steps", format!("{small} of {all} steps {what}"));
     }
 }
 

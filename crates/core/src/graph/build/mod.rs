@@ -174,7 +174,7 @@ fn build_all(
     if inputs.is_empty() {
         return Err(BuildError::NoTrace);
     }
-    let recorded: Vec<Recorded> = inputs.par_iter().map(Recorded::of).collect();
+    let recorded: Vec<Recorded> = inputs.par_iter().map(|input| Recorded::of(input, options)).collect();
     let windows = windows(inputs, &recorded, options)?;
     let ranks = inputs.par_iter().zip(&recorded).zip(windows);
     let mut ranks: Vec<Prepared<'_>> =
@@ -190,6 +190,8 @@ fn build_all(
 /// What a rank recorded, before anything is made of it.
 struct Recorded {
     steps: Vec<Step>,
+    /// How many of them have too few events to be chosen by default, where that is how one is chosen.
+    small: usize,
     /// What was recorded of steps that cannot be.
     odd: OddRanges,
     /// From the first start to the last end of host and device work.
@@ -197,9 +199,12 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn of(input: &RankInput<'_>) -> Self {
+    fn of(input: &RankInput<'_>, options: &BuildOptions) -> Self {
         let ((steps, odd), span) = rayon::join(|| iteration::steps_and_odd_ranges(input.trace), || span(input.trace));
-        Self { steps, odd, span }
+        let is_default = options.iteration == IterationChoice::Default && input.trace.iteration.is_none();
+        let least = if is_default { iteration::least_events(&steps) } else { 0 };
+        let small = steps.iter().filter(|step| step.events < least).count();
+        Self { steps, small, odd, span }
     }
 }
 
@@ -208,6 +213,8 @@ struct Prepared<'a> {
     input: RankInput<'a>,
     /// How many steps it recorded.
     steps: usize,
+    /// How many of them have too few events to be chosen by default.
+    small: usize,
     odd: OddRanges,
     window: Window,
     observed: Observed<'a>,
@@ -216,9 +223,9 @@ struct Prepared<'a> {
 fn prepare<'a>(input: &RankInput<'a>, recorded: &Recorded, window: Window, fit: Option<&Range<usize>>) -> Prepared<'a> {
     let everything = TimeNs(i64::MIN)..TimeNs(i64::MAX);
     let fit = fit.map_or(everything, |fit| span_of(&recorded.steps, fit));
-    let Recorded { steps, odd, .. } = recorded;
+    let Recorded { steps, small, odd, .. } = recorded;
     let observed = Observed::read(input.trace, fit);
-    Prepared { input: *input, steps: steps.len(), odd: *odd, window, observed }
+    Prepared { input: *input, steps: steps.len(), small: *small, odd: *odd, window, observed }
 }
 
 /// From the first start to the last end of the steps at these positions.

@@ -95,7 +95,8 @@ fn shared_clock(ranks: &[Prepared<'_>]) -> Aligned {
     let members = ranks.iter().enumerate().map(|(i, rank)| collectives::members(&rank.observed, i, zeros[i]));
     let at =
         ranks.first().zip(zeros.first()).map_or(TimeNs(0), |(rank, &zero)| TimeNs(rank.window.start.since(zero).0));
-    let (groups, clocks) = collectives::matched(members.collect(), at);
+    let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
+    let (groups, clocks) = collectives::matched(members.collect(), &counts, at);
     let ahead = clocks.iter().map(|clock| clock.offset).max().unwrap_or_default();
     let zeros = zeros.iter().zip(&clocks).map(|(&zero, clock)| zero + clock.offset - ahead).collect();
     Aligned { zeros, groups, clocks }
@@ -149,7 +150,9 @@ fn diagnostics(
     note_odd_steps(&mut found, ranks);
     note_folding(&mut found, parts);
     note_partial(&mut found, drafted, parts);
-    let alone = drafted.iter().filter(|drafted| drafted.collective.loaded == 1).count();
+    note_ambiguous(&mut found, ranks, drafted);
+    let is_alone = |one: &&Drafted| one.collective.loaded == 1 && !one.is_ambiguous;
+    let alone = drafted.iter().filter(is_alone).count();
     if alone > 0 && ranks.len() == 1 {
         let what = if alone == 1 { "collective keeps its" } else { "collectives keep their" };
         let why = "traced duration, which contains waiting for ranks that are not loaded";
@@ -208,7 +211,7 @@ fn note_partial(found: &mut Diagnostics, drafted: &[Drafted], parts: &[RankPart]
     let loaded: u32 = parts.iter().map(RankPart::count).sum();
     let lacks = |one: &&Drafted| {
         let size = one.collective.group_size;
-        one.matched > 1 && one.matched < size && size <= loaded
+        !one.is_ambiguous && one.matched > 1 && one.matched < size && size <= loaded
     };
     let partial: Vec<&Drafted> = drafted.iter().filter(lacks).collect();
     if let Some(first) = partial.first() {
@@ -216,6 +219,18 @@ fn note_partial(found: &mut Diagnostics, drafted: &[Drafted], parts: &[RankPart]
         let what = "collectives have no member on some loaded ranks";
         let text = format!("{count} {what} (the first has {there} of {size}): those that have one wait for each other");
         found.warn("partial-collectives", text);
+    }
+}
+
+/// Says which collectives are of groups that cannot be told apart.
+fn note_ambiguous(found: &mut Diagnostics, ranks: &[Prepared<'_>], drafted: &[Drafted]) {
+    let ambiguous: Vec<&Drafted> = drafted.iter().filter(|one| one.is_ambiguous).collect();
+    if let Some(first) = ambiguous.first().filter(|_| ranks.len() > 1) {
+        let (count, size) = (ambiguous.len(), first.collective.group_size);
+        let what = format!(
+            "are of groups that share a name, and which ranks each has was not recorded (the first has {size})"
+        );
+        found.warn("ambiguous-groups", format!("{count} collectives {what}: each rank's keeps its traced duration"));
     }
 }
 

@@ -185,6 +185,24 @@ fn events_of(trace: &mut Value) -> &mut Vec<Value> {
     trace["traceEvents"].as_array_mut().unwrap()
 }
 
+#[test]
+fn correlation_ids_are_kept_apart_however_wide_and_what_is_none_is_told() {
+    let with_ids = |of: fn(u64) -> Value| {
+        let mut trace = three_steps();
+        for event in events_of(&mut trace).iter_mut().filter(|event| event["args"]["correlation"].is_u64()) {
+            event["args"]["correlation"] = of(event["args"]["correlation"].as_u64().unwrap());
+        }
+        load(&trace)
+    };
+    let (plain, wide) = (with_ids(Value::from), with_ids(|id| (id + (1 << 40)).into()));
+    assert_eq!(wide.graph.measured, plain.graph.measured);
+    assert_eq!(wide.diagnostics().count("missing-launch"), 0);
+    let negative = with_ids(|id| (-(id as i64)).into());
+    assert_eq!(negative.diagnostics().count("missing-launch"), 15);
+    let outlived = told(&negative, "outlived-step").unwrap();
+    assert!(outlived.starts_with("rank 0: 15 kernels and copies have no recorded launch"), "{outlived}");
+}
+
 fn ran(arguments: &[&str]) -> (bool, String, String) {
     let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

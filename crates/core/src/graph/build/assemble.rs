@@ -322,8 +322,15 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
 fn note_outlived(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[RankOutput]) {
     for (rank, output) in ranks.iter().zip(outputs).filter(|(_, output)| output.measured.1 < output.measured.0) {
         let (number, late) = (rank.input.rank.0, output.measured.0.since(output.measured.1));
-        let what = "after the chosen one: its period is taken as zero; choose another with --iteration";
-        found.warn("outlived-step", format!("rank {number}: work of the step before ended {late} {what}"));
+        let activities = rank.observed.activities.list.iter();
+        let unknown = activities.filter(|activity| activity.call.is_none() && !activity.on_host).count();
+        let why = if unknown == 0 {
+            format!("work of the step before ended {late} after the chosen one")
+        } else {
+            format!("{unknown} kernels and copies have no recorded launch, and which step they are of is not known")
+        };
+        let what = "its period is taken as zero; choose another with --iteration";
+        found.warn("outlived-step", format!("rank {number}: {why}: {what}"));
     }
 }
 

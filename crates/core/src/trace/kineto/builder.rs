@@ -4,13 +4,14 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::arguments::{self, NarrowIds};
+use super::arguments;
 use super::left_out::LeftOut;
 use super::raw::{Key, RawEvent};
 use super::{category, frame, header, number, tracks};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::printable;
 use crate::trace::builder::TraceBuilder;
+use crate::trace::narrow_ids::NarrowIds;
 use crate::trace::{Category, Event, EventId, OpenError, Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
@@ -99,9 +100,20 @@ impl Builder {
             name,
             category,
             track: self.track(event, category),
-            correlation: self.correlations.id(event[Key::Correlation]),
+            correlation: self.correlation(event, category),
             external: self.externals.id(event[Key::External]),
         }
+    }
+
+    fn correlation(&mut self, event: &RawEvent<'_>, category: Category) -> u32 {
+        let recorded = event[Key::Correlation];
+        let id = self.correlations.id(recorded);
+        if id == 0 && category.is_device_work() && recorded.get().is_some_and(|text| number::id(text).is_none()) {
+            let what =
+                || "device work has a correlation id that is none: nothing tells which call launched it".to_owned();
+            self.trace.diagnostics.add(Severity::Warning, "missing-launch", "", None, what);
+        }
+        id
     }
 
     fn track(&mut self, event: &RawEvent<'_>, category: Category) -> TrackId {

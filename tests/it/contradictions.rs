@@ -203,6 +203,20 @@ fn correlation_ids_are_kept_apart_however_wide_and_what_is_none_is_told() {
     assert!(outlived.starts_with("rank 0: 15 kernels and copies have no recorded launch"), "{outlived}");
 }
 
+#[test]
+fn a_time_that_is_no_number_is_not_called_too_long() {
+    let said = |key: &str, value: Value| {
+        let mut trace = three_steps();
+        events_of(&mut trace)[5][key] = value;
+        told(&load(&trace), "damaged-time").unwrap().replace("; skipped", "")
+    };
+    assert_eq!(said("dur", json!("100us")), "an event whose length is no number of microseconds");
+    assert_eq!(said("dur", json!([100])), "an event whose length is no number of microseconds");
+    assert_eq!(said("ts", json!("now")), "an event whose start is no number of microseconds");
+    assert_eq!(said("dur", json!(1e300)), "an event whose length does not fit 64 bits of nanoseconds");
+    assert_eq!(said("ts", json!("9e99")), "an event whose start does not fit 64 bits of nanoseconds");
+}
+
 fn ran(arguments: &[&str]) -> (bool, String, String) {
     let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

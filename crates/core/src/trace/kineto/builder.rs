@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::arguments;
 use super::left_out::LeftOut;
-use super::raw::{Key, RawEvent};
+use super::raw::{Key, RawEvent, Text};
 use super::{category, frame, header, number, tracks};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::printable;
@@ -74,13 +74,25 @@ impl Builder {
         self.trace.skip(code, format!("byte {offset}"), reason);
     }
 
+    /// Skips an event for a time that is not there, no number, or beyond what is counted.
+    fn skip_time(&mut self, offset: u64, what: &str, found: Text<'_>) {
+        let reason = match found.get() {
+            None => format!("an event without a {what}"),
+            Some(text) if number::is_number(text) => {
+                format!("an event whose {what} does not fit 64 bits of nanoseconds")
+            }
+            Some(_) => format!("an event whose {what} is no number of microseconds"),
+        };
+        self.skip("damaged-time", offset, &reason);
+    }
+
     fn complete(&mut self, event: &RawEvent<'_>, offset: u64) {
         let Some(start) = number::nanoseconds(event[Key::Start].0) else {
-            return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
+            return self.skip_time(offset, "start", event[Key::Start]);
         };
         let dur = event[Key::Dur].get().map(number::nanoseconds);
         if dur == Some(None) {
-            return self.skip("damaged-time", offset, "an event whose length does not fit 64 bits of nanoseconds");
+            return self.skip_time(offset, "length", event[Key::Dur]);
         }
         let dur = self.trace.length(dur.flatten().map(DurNs), || format!("byte {offset}"));
         let row = self.row(event, TimeNs(start), dur);
@@ -208,11 +220,7 @@ impl Builder {
             return self.left_out.add(event);
         }
         let Some(at) = number::nanoseconds(event[Key::Start].0).map(TimeNs) else {
-            return self.skip(
-                "damaged-time",
-                offset,
-                "a memory record without a time that fits 64 bits of nanoseconds",
-            );
+            return self.skip_time(offset, "start", event[Key::Start]);
         };
         let track = self.track(event, Category::Memory);
         let name = self.trace.names.intern("[memory]");
@@ -236,7 +244,7 @@ impl Builder {
     fn begin(&mut self, event: &RawEvent<'_>, offset: u64) {
         self.pairs_events = true;
         let Some(start) = number::nanoseconds(event[Key::Start].0) else {
-            return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
+            return self.skip_time(offset, "start", event[Key::Start]);
         };
         let row = self.row(event, TimeNs(start), DurNs::ZERO);
         self.open.entry(row.track).or_default().push(row);

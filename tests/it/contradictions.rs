@@ -217,6 +217,23 @@ fn a_time_that_is_no_number_is_not_called_too_long() {
     assert_eq!(said("ts", json!("9e99")), "an event whose start does not fit 64 bits of nanoseconds");
 }
 
+#[test]
+fn exported_lanes_of_two_devices_of_a_rank_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = three_steps();
+    for event in events_of(&mut trace).iter_mut().filter(|event| event["name"] == "gemm_3") {
+        (event["pid"], event["args"]["device"]) = (1.into(), 1.into());
+    }
+    let path = written(folder.path(), &trace);
+    let csv = folder.path().join("out.csv");
+    let (succeeded, _, said) = ran(&["export", &path, "-o", csv.to_str().unwrap()]);
+    assert!(succeeded, "{said}");
+    let text = fs::read_to_string(csv).unwrap();
+    let lanes: std::collections::BTreeSet<&str> =
+        text.lines().filter(|line| line.contains("gemm_")).filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!(lanes.into_iter().collect::<Vec<_>>(), ["gpu0 stream 7", "gpu1 stream 7"]);
+}
+
 fn ran(arguments: &[&str]) -> (bool, String, String) {
     let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -119,12 +119,19 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
     for edit in &arguments.edits {
         match edit {
             Edit::Batch(sizes) if sizes.contains(['.', ',']) => {
+                if range.is_some() {
+                    return Err(twice("batch").into());
+                }
                 range = Some(Sweep::parse_values(sizes).map_err(|error| Misuse(format!("--batch: {error}")))?);
             }
             other => edits.push(other.clone()),
         }
     }
     Ok((ScenarioArgs { edits, force: arguments.force }, range))
+}
+
+fn twice(knob: &str) -> Misuse {
+    Misuse(format!("the knob `{knob}` is there twice: list all its values once, e.g. --knob \"{knob}\" 1,2,4"))
 }
 
 fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Result<Vec<Sweep>> {
@@ -135,8 +142,11 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
         let values = Sweep::parse_values(range).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
-        let sweep = Sweep::new(name, values);
-        sweeps.push(sweep.map_err(|error| Misuse(format!("--knob {name}: {error}")))?);
+        let sweep = Sweep::new(name, values).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
+        if sweeps.iter().any(|other: &Sweep| other.is_same_knob(&sweep)) {
+            return Err(twice(name).into());
+        }
+        sweeps.push(sweep);
     }
     if sweeps.is_empty() {
         let batch = loaded.graph.batch_size.ok_or_else(|| eyre!("the batch size is unknown; name a --knob"))?;

@@ -168,6 +168,12 @@ impl Sweep {
         step.line_with(self.argument, value)
     }
 
+    /// Whether both vary the same number, by whatever names.
+    pub fn is_same_knob(&self, other: &Self) -> bool {
+        let varies = self.value_in(&other.step).is_some() || other.value_in(&self.step).is_some();
+        self.knob == other.knob || (self.argument == other.argument && varies)
+    }
+
     /// The value that `step` gives the knob, if it has it. What the knob says nothing of may be anything.
     pub fn value_in(&self, step: &Step) -> Option<f64> {
         step.number(self.argument).filter(|_| step.is_but_for(&self.step, self.argument))
@@ -342,11 +348,21 @@ impl SweepPoint {
             && (low_ns..=high_ns).contains(&self.steady_ns)
             && samples.iter().all(|samples| (0.0..=MOST_SAMPLES).contains(samples))
             && are_alike
+            && self.counts_its_samples()
             && (0.999 * self.throughput_per_rank..=MOST_RANKS * self.throughput_per_rank).contains(&self.throughput)
             && self.knobs.values().all(|value| (0.0..=f64::MAX).contains(value))
             && self.value("batch").is_none_or(|batch| batch >= 1.0)
             && self.memory_bytes.is_none_or(|bytes| bytes <= Bytes::MOST)
             && (0.0..=1.0).contains(&self.unhandled_share)
+    }
+
+    /// Whether throughput is that of whole batches of the size that it is swept over, else of whole samples, on each of whole ranks.
+    fn counts_its_samples(&self) -> bool {
+        const ROUNDING: f64 = 1e-9;
+        let is_whole = |times: f64| times >= 1.0 - ROUNDING && (times - times.round()).abs() <= ROUNDING * times;
+        let each = self.value("batch").filter(|_| !self.counts_iterations).unwrap_or(1.0);
+        let batches = self.throughput_per_rank * self.steady_ns.secs() / each;
+        self.not_done.is_some() || (is_whole(batches) && is_whole(self.throughput / self.throughput_per_rank))
     }
 
     /// Throughput at the far and the near end of the iteration's band.

@@ -341,11 +341,13 @@ fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
     assert_eq!(merged["points"], whole["points"]);
     assert!(failure(1, &["sweep", "--merge", &merge[2]]).contains("expected each part once, found 2/2"));
     let mut damaged: Value = serde_json::from_slice(&fs::read(&merge[2]).unwrap()).unwrap();
-    let wrong: [(&str, Value); 4] = [
+    let wrong: [(&str, Value); 6] = [
         ("steady_ns", (-5).into()),
         ("simulated_ns", 0.into()),
         ("throughput", 1e300.into()),
         ("unhandled_share", 7.0.into()),
+        ("steady_ns", (damaged["points"][0]["steady_band"]["low_ns"].as_i64().unwrap() + 1).into()),
+        ("throughput_per_rank", 1e9.into()),
     ];
     for (field, value) in wrong {
         let sound = std::mem::replace(&mut damaged["points"][0][field], value);

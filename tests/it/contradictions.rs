@@ -133,6 +133,107 @@ fn ranks_that_a_job_does_not_have_are_told() {
     );
 }
 
+/// A range of a step on the thread of the others, from `ts` on for `dur` µs.
+fn range(name: &str, ts: f64, dur: f64) -> Value {
+    json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur})
+}
+
+#[test]
+fn steps_that_lie_within_one_another_or_overlap_are_told() {
+    let codes = ["repeated-steps", "nested-steps", "overlapping-steps", "small-steps"];
+    let sound = load(&three_steps());
+    assert!(codes.iter().all(|code| told(&sound, code).is_none()));
+    let with = |ranges: &[Value]| {
+        let mut trace = three_steps();
+        trace["traceEvents"].as_array_mut().unwrap().extend(ranges.iter().cloned());
+        load(&trace)
+    };
+    let inner = range("ProfilerStep#11", 1e6 + 2_100.0, 400.0);
+    let cases = [(range("ProfilerStep#11", 1e6 + 2_000.0, 1_900.0), codes[0]), (inner, codes[1])];
+    for (more, code) in cases {
+        let loaded = with(&[more]);
+        assert!(told(&loaded, code).unwrap().starts_with("rank 0: 1 ranges of steps"), "{code}");
+        assert_eq!(loaded.graph.measured, sound.graph.measured, "{code}");
+    }
+    let mut trace = three_steps();
+    for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut() {
+        if event["name"].as_str().unwrap().starts_with("ProfilerStep") {
+            event["dur"] = 3_400.into();
+        }
+    }
+    let overlapping = load(&trace);
+    assert!(told(&overlapping, codes[2]).unwrap().starts_with("rank 0: 2 ranges of steps"));
+    assert_eq!(overlapping.graph.measured.0, 2_000_000, "steps begin 2 ms apart");
+}
+
+#[test]
+fn a_step_with_an_evaluation_in_it_leaves_the_others_to_choose_from() {
+    let mut trace = three_steps();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    events.extend((0..80).map(|at| {
+        json!({"ph": "X", "cat": "cpu_op", "name": "aten::eval", "pid": 1, "tid": 1,
+               "ts": 1e6 + 4_000.0 + 1_300.0 + 5.0 * f64::from(at), "dur": 4})
+    }));
+    let loaded = load(&trace);
+    assert_eq!(loaded.graph.ranks[0].iteration, "ProfilerStep#11");
+    assert!(told(&loaded, "small-steps").is_none(), "none is left out");
+    events_of(&mut trace).push(range("ProfilerStep#13", 1e6 + 6_000.0, 1_900.0));
+    assert!(told(&load(&trace), "small-steps").unwrap().starts_with("1 of 4 steps have less than half"));
+}
+
+fn events_of(trace: &mut Value) -> &mut Vec<Value> {
+    trace["traceEvents"].as_array_mut().unwrap()
+}
+
+#[test]
+fn correlation_ids_are_kept_apart_however_wide_and_what_is_none_is_told() {
+    let with_ids = |of: fn(u64) -> Value| {
+        let mut trace = three_steps();
+        for event in events_of(&mut trace).iter_mut().filter(|event| event["args"]["correlation"].is_u64()) {
+            event["args"]["correlation"] = of(event["args"]["correlation"].as_u64().unwrap());
+        }
+        load(&trace)
+    };
+    let (plain, wide) = (with_ids(Value::from), with_ids(|id| (id + (1 << 40)).into()));
+    assert_eq!(wide.graph.measured, plain.graph.measured);
+    assert_eq!(wide.diagnostics().count("missing-launch"), 0);
+    let negative = with_ids(|id| (-(id as i64)).into());
+    assert_eq!(negative.diagnostics().count("missing-launch"), 15);
+    let outlived = told(&negative, "outlived-step").unwrap();
+    assert!(outlived.starts_with("rank 0: 15 kernels and copies have no recorded launch"), "{outlived}");
+}
+
+#[test]
+fn a_time_that_is_no_number_is_not_called_too_long() {
+    let said = |key: &str, value: Value| {
+        let mut trace = three_steps();
+        events_of(&mut trace)[5][key] = value;
+        told(&load(&trace), "damaged-time").unwrap().replace("; skipped", "")
+    };
+    assert_eq!(said("dur", json!("100us")), "an event whose length is no number of microseconds");
+    assert_eq!(said("dur", json!([100])), "an event whose length is no number of microseconds");
+    assert_eq!(said("ts", json!("now")), "an event whose start is no number of microseconds");
+    assert_eq!(said("dur", json!(1e300)), "an event whose length does not fit 64 bits of nanoseconds");
+    assert_eq!(said("ts", json!("9e99")), "an event whose start does not fit 64 bits of nanoseconds");
+}
+
+#[test]
+fn exported_lanes_of_two_devices_of_a_rank_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = three_steps();
+    for event in events_of(&mut trace).iter_mut().filter(|event| event["name"] == "gemm_3") {
+        (event["pid"], event["args"]["device"]) = (1.into(), 1.into());
+    }
+    let path = written(folder.path(), &trace);
+    let csv = folder.path().join("out.csv");
+    let (succeeded, _, said) = ran(&["export", &path, "-o", csv.to_str().unwrap()]);
+    assert!(succeeded, "{said}");
+    let text = fs::read_to_string(csv).unwrap();
+    let lanes: std::collections::BTreeSet<&str> =
+        text.lines().filter(|line| line.contains("gemm_")).filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!(lanes.into_iter().collect::<Vec<_>>(), ["gpu0 stream 7", "gpu1 stream 7"]);
+}
+
 fn ran(arguments: &[&str]) -> (bool, String, String) {
     let output = Command::cargo_bin("retime").unwrap().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -326,3 +326,25 @@ fn changes_that_a_database_holds_beside_itself_are_told() {
     std::fs::write(folder.path().join("report.sqlite-wal"), "pages").unwrap();
     assert!(told());
 }
+
+#[test]
+fn correlation_ids_beyond_32_bits_are_kept_apart_and_negative_ones_are_told() {
+    let rows = |call: i64, other: i64| {
+        made_up(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (100, 110, $T, {call}, 1), (200, 210, $T, {other}, 1);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+                (300, 400, 0, 7, {call}, $P, 2, 3, 32, 4, 2, 1, 128, 1, 1, 0, 0),
+                (500, 600, 0, 7, {other}, $P, 2, 3, 32, 4, 2, 1, 128, 1, 1, 0, 0);"
+        ))
+    };
+    let ids = |bytes: &[u8]| {
+        let trace = read(bytes).remove(0);
+        let ids: Vec<u32> = trace.events.ids().map(|id| trace.events.correlation(id)).collect();
+        (ids, trace.diagnostics.count("missing-launch"))
+    };
+    let (wide, told) = ids(&rows((1 << 40) + 11, (1 << 41) + 11));
+    assert!(wide[0] != 0 && wide[1] != 0 && wide[0] != wide[1], "{wide:?}");
+    assert_eq!((&wide[..2], told), (&wide[2..], 0));
+    assert_eq!(ids(&rows(11, 12)).0, [11, 12, 11, 12]);
+    assert_eq!(ids(&rows(-11, -12)), (vec![0; 4], 2));
+}

@@ -70,3 +70,21 @@ fn a_quote_that_is_not_closed_counts_the_rows_that_it_takes_in() {
     assert_eq!((trace.events_in_file, trace.skipped_events, trace.events.len()), (4, 2, 2));
     assert!(trace.diagnostics.count("damaged-row") >= 1);
 }
+
+#[test]
+fn agents_and_queues_stay_apart_whatever_they_go_by() {
+    let row = |agent: &str, queue: &str, start: u64| {
+        format!("\"KERNEL_DISPATCH\",\"{agent}\",\"{queue}\",a,{},{start},{}\n", 1_u64 << 33, start + 10)
+    };
+    let rows = [("0x7", "1"), ("0x8", "1"), ("GPU-7f", "q"), ("GPU-80", "q"), ("0x7", "1"), ("GPU-80", "q")];
+    let rows: String = rows.iter().zip(1..).map(|((agent, queue), at)| row(agent, queue, 20 * at)).collect();
+    let trace = load(format!("{TITLES}{rows}").as_bytes());
+    let tracks: Vec<TrackKind> =
+        trace.events.ids().map(|id| trace.tracks[trace.events.track(id).0 as usize].kind).collect();
+    let stream = |device, stream| TrackKind::Stream { device, stream };
+    assert_eq!(tracks[..2], [stream(7, 1), stream(8, 1)]);
+    let distinct: std::collections::BTreeSet<String> = tracks.iter().map(|kind| format!("{kind:?}")).collect();
+    assert_eq!((distinct.len(), tracks[0] == tracks[4], tracks[3] == tracks[5]), (4, true, true));
+    let ids: Vec<u32> = trace.events.ids().map(|id| trace.events.correlation(id)).collect();
+    assert!(ids.iter().all(|&id| id != 0) && ids[0] == ids[4] && ids[0] != ids[1], "{ids:?}");
+}

@@ -156,3 +156,29 @@ fn waits_of_collectives_at_a_time_count_once() {
     assert!(found.ranks[0].wait_ns.0 > 1_600_000 && found.ranks[0].wait_ns.0 < summed, "{:?}", found.ranks[0]);
     assert!(loaded.replay.summary.straggler.unwrap().late_ns <= loaded.replay.summary.simulated_ns);
 }
+
+#[test]
+fn groups_of_one_name_whose_ranks_were_not_recorded_are_not_joined() {
+    let rank = |rank: u32, world: u32, listed: bool| {
+        let ranks = if rank < 2 { "[0, 1]" } else { "[2, 3]" };
+        let one = |at: f64| Collective {
+            at: at + 7.0 * f64::from(rank),
+            long: 200.0 + 20.0 * f64::from(rank),
+            stream: 20,
+            group: Some(("0", if listed { ranks.to_owned() } else { String::new() })),
+            sequence: None,
+        };
+        rank_of(world, rank, &[one(1100.0), one(1800.0)])
+    };
+    let of = |ranks: u32, listed: bool| job(&(0..ranks).map(|number| rank(number, ranks, listed)).collect::<Vec<_>>());
+    let told = |loaded: &Loaded, code: &str| loaded.diagnostics().count(code);
+    let (_folder, unknown) = of(4, false);
+    assert_eq!(members(unknown), [[0], [0], [1], [1], [2], [2], [3], [3]]);
+    assert_eq!((told(unknown, "ambiguous-groups"), told(unknown, "unmatched-collectives")), (1, 0));
+    assert!(unknown.graph.collectives.iter().all(|one| one.group_size == 2));
+    for (ranks, listed) in [(4, true), (2, false)] {
+        let (_folder, known) = of(ranks, listed);
+        assert!(members(known).iter().all(|ranks| ranks.len() == 2), "{:?}", members(known));
+        assert_eq!(told(known, "ambiguous-groups"), 0);
+    }
+}

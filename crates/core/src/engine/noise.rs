@@ -1,7 +1,7 @@
 //! How far off an iteration is that no model had a part in: as recorded steps differ, and as the replay is off.
 
 use crate::graph::ExecutionGraph;
-use crate::graph::iteration::steps;
+use crate::graph::iteration::{least_events, steps};
 use crate::stats::{mean_and_deviation, median};
 use crate::trace::Job;
 
@@ -32,8 +32,8 @@ pub(super) fn of_prediction(job: &Job) -> Option<f64> {
 pub fn spread_of_steps(job: &Job, graph: &ExecutionGraph) -> Option<f64> {
     let part = graph.ranks.first()?;
     let steps = steps(job.ranks.get(part.trace_index)?.trace.as_ref()?);
-    let largest = steps.iter().map(|step| step.events).max()?;
-    let whole = steps.iter().filter(|step| step.events * 2 >= largest && !step.observed);
+    let least = least_events(&steps);
+    let whole = steps.iter().filter(|step| step.events >= least && !step.observed);
     let lengths: Vec<f64> = whole.map(|step| step.dur.0 as f64).collect();
     let settled = if lengths.len() >= 3 { &lengths[1..] } else { &lengths[..] };
     spread(settled)

@@ -2,7 +2,7 @@
 //!
 //! Reads traces; knows no tasks and no dependencies.
 
-use crate::trace::steps::{StepRange, steps as trace_steps};
+use crate::trace::steps::{OddRanges, StepRange, steps_and_odd_ranges as told_steps};
 use crate::trace::{Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
@@ -45,6 +45,11 @@ impl Step {
 /// # Complexity
 /// O(events + names).
 pub fn steps(trace: &Trace) -> Vec<Step> {
+    steps_and_odd_ranges(trace).0
+}
+
+/// As [`steps`], with what was recorded of them that cannot be.
+pub(super) fn steps_and_odd_ranges(trace: &Trace) -> (Vec<Step>, OddRanges) {
     let step = |step: StepRange| Step {
         name: step.name,
         track: step.track,
@@ -53,9 +58,10 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         events: 0,
         observed: false,
     };
-    let mut steps: Vec<Step> = trace_steps(trace).into_iter().map(step).collect();
+    let (told, odd) = told_steps(trace);
+    let mut steps: Vec<Step> = told.into_iter().map(step).collect();
     count_events(trace, &mut steps);
-    steps
+    (steps, odd)
 }
 
 fn count_events(trace: &Trace, steps: &mut [Step]) {
@@ -73,8 +79,8 @@ fn count_events(trace: &Trace, steps: &mut [Step]) {
 
 /// The position of the chosen step; `None` when there are no steps or the index is out of range.
 ///
-/// By default, steps that an execution-trace observer slowed, steps with less than half the largest step's events and,
-/// when three or more remain, the first are left out; of the rest the one with the lower median duration is taken.
+/// By default, steps that an execution-trace observer slowed, steps with fewer than [`least_events`] and, when three or more
+/// remain, the first are left out; of the rest the one with the lower median duration is taken.
 pub fn choose(steps: &[Step], choice: IterationChoice) -> Option<usize> {
     match choice {
         IterationChoice::Index(index) => (index < steps.len()).then_some(index),
@@ -82,9 +88,20 @@ pub fn choose(steps: &[Step], choice: IterationChoice) -> Option<usize> {
     }
 }
 
+/// From how many events on a step counts as recorded whole: half the largest step's; half the median step's where most steps have
+/// less than that, as the largest then did something else beside.
+pub fn least_events(steps: &[Step]) -> u64 {
+    let mut events: Vec<u64> = steps.iter().map(|step| step.events).collect();
+    events.sort_unstable();
+    let half = |events: Option<&u64>| events.map_or(0, |events| events.div_ceil(2));
+    let of_largest = half(events.last());
+    let smaller = events.partition_point(|&events| events < of_largest);
+    if smaller * 2 > events.len() { half(events.get(events.len() / 2)) } else { of_largest }
+}
+
 fn choose_median(steps: &[Step]) -> Option<usize> {
-    let largest = steps.iter().map(|step| step.events).max()?;
-    let whole = |step: &Step| step.events * 2 >= largest;
+    let least = least_events(steps);
+    let whole = |step: &Step| step.events >= least;
     let all_observed = steps.iter().all(|step| step.observed || !whole(step));
     let mut candidates: Vec<usize> =
         (0..steps.len()).filter(|&i| whole(&steps[i]) && (all_observed || !steps[i].observed)).collect();
@@ -162,6 +179,16 @@ mod tests {
         assert_eq!(choose(&steps[..2], IterationChoice::Default), Some(0));
         assert_eq!(choose(&[], IterationChoice::Default), None);
         assert_eq!(choose(&steps, IterationChoice::Index(9)), None);
+    }
+
+    #[test]
+    fn one_large_step_does_not_leave_out_most_of_the_others() {
+        let with_evaluation: Vec<Step> = [(50, 100), (52, 101), (900, 2_000), (51, 99), (53, 100), (9, 20)]
+            .map(|(dur, events)| step(dur, events, false))
+            .to_vec();
+        assert_eq!((least_events(&with_evaluation), choose(&with_evaluation, IterationChoice::Default)), (50, Some(1)));
+        assert_eq!(least_events(&with_evaluation[1..3]), 1_000, "half of the steps are not most of them");
+        assert_eq!(least_events(&[]), 0);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod layer_table;
 pub mod link;
 mod loader;
 mod naming;
+mod narrow_ids;
 mod nsys;
 mod open;
 mod options;

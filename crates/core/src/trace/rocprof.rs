@@ -53,27 +53,38 @@ fn kernels(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Trace, Op
 struct Known<'a> {
     rows: FxHashSet<Vec<&'a str>>,
     /// A number for the correlation id of each device: two devices may have the same ids, of processes of their own.
-    correlations: FxHashMap<(i64, u32), u32>,
+    correlations: FxHashMap<(i64, i64), u32>,
     taken: FxHashSet<u32>,
     /// The lowest number that was given in place of a recorded one.
     others: u32,
+    /// Agents, queues and streams that are no numbers.
+    named: FxHashMap<&'a str, i64>,
 }
 
-impl Known<'_> {
-    /// A correlation id that no other device has.
-    fn correlation(&mut self, device: i64, recorded: u32) -> u32 {
-        if recorded == 0 {
+impl<'a> Known<'a> {
+    /// A number for what goes by a name, below all that are recorded.
+    fn number_of(&mut self, name: &'a str) -> i64 {
+        const FIRST: i64 = -2;
+        let next = FIRST - self.named.len() as i64;
+        *self.named.entry(name).or_insert(next)
+    }
+
+    /// A correlation id that no other device has; 0 for none, as a negative one is.
+    fn correlation(&mut self, device: i64, recorded: i64) -> u32 {
+        if recorded <= 0 {
             return 0;
         }
         let Self { correlations, taken, others, .. } = self;
         *correlations.entry((device, recorded)).or_insert_with(|| {
-            if !taken.insert(recorded) {
-                while !taken.insert(*others) {
-                    *others -= 1;
-                }
-                return *others;
+            if let Ok(own) = u32::try_from(recorded)
+                && taken.insert(own)
+            {
+                return own;
             }
-            recorded
+            while !taken.insert(*others) {
+                *others -= 1;
+            }
+            *others
         })
     }
 }
@@ -90,9 +101,19 @@ impl<'a> Columns<'a> {
         row.get(self.0.iter().position(|known| known.eq_ignore_ascii_case(title))?)
     }
 
-    /// A whole number, or that at the end of a name: `Agent 7`.
+    /// A whole number, also `0x` and its hexadecimal digits, or that at the end of a name: `Agent 7`.
     fn number(&self, row: &StringRecord, title: &str) -> Option<i64> {
-        self.text(row, title)?.rsplit(' ').next()?.parse().ok()
+        let last = self.text(row, title)?.rsplit(' ').next()?;
+        match last.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
+            None => last.parse().ok(),
+        }
+    }
+
+    /// The number of an agent, queue or stream, whatever it goes by; -1 where the row has none.
+    fn place<'r>(&self, row: &'r StringRecord, title: &str, known: &mut Known<'r>) -> i64 {
+        let named = || self.text(row, title).filter(|name| !name.is_empty()).map(|name| known.number_of(name));
+        self.number(row, title).or_else(named).unwrap_or(-1)
     }
 
     fn small(&self, row: &StringRecord, title: &str) -> u32 {
@@ -118,10 +139,9 @@ impl<'a> Columns<'a> {
         };
         let end = self.number(row, "End_Timestamp");
         let dur = trace.length(end.map(|end| TimeNs(end).since(TimeNs(start))), place);
-        let number = |title| self.number(row, title).unwrap_or(-1);
-        let device = number("Agent_Id");
-        let track = trace.tracks.id(TrackKind::Stream { device, stream: number(order) });
-        let correlation = known.correlation(device, self.small(row, "Correlation_Id"));
+        let (device, stream) = (self.place(row, "Agent_Id", known), self.place(row, order, known));
+        let track = trace.tracks.id(TrackKind::Stream { device, stream });
+        let correlation = known.correlation(device, self.number(row, "Correlation_Id").unwrap_or_default());
         let name = trace.names.intern(name);
         let (start, category) = (TimeNs(start), Category::Kernel);
         let id = trace.events.push(&Event { start, dur, name, category, track, correlation, external: 0 });

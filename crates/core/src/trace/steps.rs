@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::units::TimeNs;
+use crate::units::{DurNs, TimeNs};
 
 use super::{Category, EventId, Trace, TrackId, TrackKind};
 
@@ -19,6 +19,20 @@ pub struct StepRange {
     pub end: TimeNs,
 }
 
+/// How many ranges of steps cannot stand as they were recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OddRanges {
+    /// Recorded twice: they count once.
+    pub repeated: usize,
+    /// Within another one: they are left out.
+    pub nested: usize,
+    /// Longer than until the next one begins: they end there.
+    pub overlapping: usize,
+}
+
+/// Ranges that overlap no more than this do so as times were rounded.
+const ROUNDING: DurNs = DurNs(1_000);
+
 /// Whether `name` is that of a step the profiler was told of.
 pub fn is_step_name(name: &str) -> bool {
     name.starts_with("ProfilerStep")
@@ -31,9 +45,14 @@ pub fn is_step_name(name: &str) -> bool {
 /// # Complexity
 /// O(events + names).
 pub fn steps(trace: &Trace) -> Vec<StepRange> {
+    steps_and_odd_ranges(trace).0
+}
+
+/// As [`steps`], with what was recorded of them that cannot be.
+pub fn steps_and_odd_ranges(trace: &Trace) -> (Vec<StepRange>, OddRanges) {
     let told = ranges_named(trace, is_step_name);
     if told.is_empty() {
-        return between_updates(trace);
+        return (between_updates(trace), OddRanges::default());
     }
     let step = |&id: &EventId| StepRange {
         name: trace.names.get(trace.events.name(id)).to_owned(),
@@ -41,9 +60,28 @@ pub fn steps(trace: &Trace) -> Vec<StepRange> {
         start: trace.events.start(id),
         end: trace.events.end(id),
     };
-    let mut steps: Vec<StepRange> = told.iter().map(step).collect();
+    let (mut steps, odd) = one_after_another(told.iter().map(step).collect());
     leave_out_the_profilers_wait(trace, &mut steps);
-    steps
+    (steps, odd)
+}
+
+/// The outermost of ranges that lie within one another, each until the next begins: a thread takes one step at a time.
+fn one_after_another(mut ranges: Vec<StepRange>) -> (Vec<StepRange>, OddRanges) {
+    ranges.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+    let (mut steps, mut odd) = (Vec::<StepRange>::with_capacity(ranges.len()), OddRanges::default());
+    for range in ranges {
+        match steps.last_mut() {
+            Some(before) if *before == range => odd.repeated += 1,
+            Some(before) if range.start < before.end && range.end <= before.end => odd.nested += 1,
+            Some(before) if range.start < before.end => {
+                odd.overlapping += usize::from(before.end.since(range.start) > ROUNDING);
+                before.end = range.start;
+                steps.push(range);
+            }
+            _ => steps.push(range),
+        }
+    }
+    (steps, odd)
 }
 
 /// Ends the last step where a wait for the whole device begins with which it ends, if the step before has none.
@@ -85,7 +123,8 @@ fn is_range_of_thread(trace: &Trace, id: EventId) -> bool {
         && matches!(trace.events.category(id), Category::Annotation | Category::Operator)
 }
 
-/// Steps that end with the updates of a training loop. Updates with no backward pass between them are one, of several optimizers.
+/// Steps that end with the updates of a training loop. Updates with no backward pass between them are one, of several optimizers;
+/// where no backward pass was recorded, those until the first comes again are.
 fn between_updates(trace: &Trace) -> Vec<StepRange> {
     let updates = ranges_named(trace, |name| name.starts_with("Optimizer.step#"));
     let Some(&first) = updates.first().filter(|_| updates.len() > 1) else { return Vec::new() };
@@ -95,7 +134,12 @@ fn between_updates(trace: &Trace) -> Vec<StepRange> {
         let (start, end) = (trace.events.start(update), trace.events.end(update));
         let runs_between = |before: TimeNs| {
             let at = backward.partition_point(|&at| at < before);
-            before <= start && (backward.is_empty() || backward.get(at).is_some_and(|&at| at < start))
+            let is_apart = if backward.is_empty() {
+                trace.events.name(update) == trace.events.name(first)
+            } else {
+                backward.get(at).is_some_and(|&at| at < start)
+            };
+            before <= start && is_apart
         };
         match ends.last_mut().filter(|before| !runs_between(**before)) {
             Some(before) => *before = end.max(*before),
@@ -127,8 +171,8 @@ mod tests {
     use super::*;
     use crate::trace::load_bytes;
 
-    /// The steps of a trace with such host ranges: name, start and duration in µs.
-    fn found(ranges: &[(&str, u32, u32)]) -> Vec<(String, i64, i64)> {
+    /// A trace with such host ranges: name, start and duration in µs.
+    fn recorded(ranges: &[(&str, u32, u32)]) -> Trace {
         let event = |(name, ts, dur): &(&str, u32, u32)| {
             let category =
                 if name.starts_with("aten") || name.starts_with("autograd") { "cpu_op" } else { "user_annotation" };
@@ -136,7 +180,12 @@ mod tests {
         };
         let events: Vec<String> = ranges.iter().map(event).collect();
         let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
-        let trace = load_bytes(text.as_bytes(), "hand-made.json").unwrap();
+        load_bytes(text.as_bytes(), "hand-made.json").unwrap()
+    }
+
+    /// Its steps: name, start and end in µs.
+    fn found(ranges: &[(&str, u32, u32)]) -> Vec<(String, i64, i64)> {
+        let trace = recorded(ranges);
         let origin = steps(&trace).first().map_or(TimeNs(0), |step| step.start);
         let us = |time: TimeNs| time.since(origin).0 / 1000;
         steps(&trace).into_iter().map(|step| (step.name, us(step.start), us(step.end))).collect()
@@ -169,6 +218,41 @@ mod tests {
         assert_eq!(found(&two[..3]), [], "one update is no step that repeats");
         let told: Vec<_> = two.into_iter().chain([("ProfilerStep#7", 0, 80)]).collect();
         assert_eq!(found(&told), [("ProfilerStep#7".to_owned(), 0, 80)]);
+    }
+
+    #[test]
+    fn ranges_of_steps_on_one_thread_come_one_after_another() {
+        let told = [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 100), ("ProfilerStep#3", 200, 100)];
+        let with = |more: &[(&str, u32, u32)]| {
+            let trace = recorded(&[&told, more].concat());
+            let (found, odd) = steps_and_odd_ranges(&trace);
+            (found.into_iter().map(|step| (step.name, step.start, step.end)).collect::<Vec<_>>(), odd)
+        };
+        let (plain, none) = with(&[]);
+        assert_eq!((plain.len(), none), (3, OddRanges::default()));
+        let (twice, odd) = with(&told[..2]);
+        assert_eq!((twice, odd), (plain.clone(), OddRanges { repeated: 2, ..none }));
+        let (outer, odd) = with(&[("ProfilerStep#1", 20, 30), ("ProfilerStep#9", 100, 40)]);
+        assert_eq!((outer, odd), (plain, OddRanges { nested: 2, ..none }));
+        let trace = recorded(&[("ProfilerStep#1", 0, 170), ("ProfilerStep#2", 100, 170), ("ProfilerStep#3", 200, 170)]);
+        let odd = steps_and_odd_ranges(&trace).1;
+        assert_eq!(odd, OddRanges { overlapping: 2, ..none });
+        let lengths: Vec<i64> = steps(&trace).iter().map(|step| step.end.since(step.start).0 / 1000).collect();
+        assert_eq!(lengths, [100, 100, 170]);
+        let rounded = recorded(&[("ProfilerStep#1", 0, 101), ("ProfilerStep#2", 100, 100)]);
+        assert_eq!(steps_and_odd_ranges(&rounded).1, none);
+    }
+
+    #[test]
+    fn without_backward_passes_updates_of_several_names_end_one_step() {
+        let (dense, sparse) = ("Optimizer.step#SGD.step", "Optimizer.step#Adagrad.step");
+        let step = |at: u32| [("aten::mm", at, 5), (dense, at + 10, 5), (sparse, at + 20, 5)];
+        let ranges: Vec<_> = [step(0), step(40), step(80)].concat();
+        let ends: Vec<i64> = found(&ranges).into_iter().map(|(.., end)| end).collect();
+        assert_eq!(ends, [25, 65, 105]);
+        let one: Vec<_> = ranges.into_iter().filter(|(name, ..)| *name != sparse).collect();
+        let ends: Vec<i64> = found(&one).into_iter().map(|(.., end)| end).collect();
+        assert_eq!(ends, [15, 55, 95]);
     }
 
     #[test]

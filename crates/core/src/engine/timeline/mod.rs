@@ -114,14 +114,20 @@ impl<'a> Timeline<'a> {
     }
 
     /// One row per task, in order of the simulation.
+    ///
+    /// # Complexity
+    /// O(tasks + lanes²).
     pub fn rows(&self) -> Vec<TaskRow> {
+        let lanes = self.graph.lanes.iter().map(|lane| distinct_lane_label(self.graph, lane));
+        let added = self.outcome.resolved.added_lanes.iter().map(|(lane, _)| distinct_lane_label(self.graph, lane));
+        let labels: Vec<String> = lanes.chain(added).collect();
         let row = |shown: &Shown<'_>| {
             let lane = self.lane(shown.lane)?;
             let measured = shown.node.filter(|_| !self.graph.is_predicted);
             let source = format!("{:?}", shown.prediction.source()).to_lowercase();
             Some(TaskRow {
                 rank: lane.rank.0,
-                lane: lane_label(&lane),
+                lane: labels.get(shown.lane.0 as usize).cloned().unwrap_or_default(),
                 kind: kind_label(shown.kind),
                 name: shown.name.to_owned(),
                 operator: shown.operator.map(|id| self.operator_name(id).to_owned()).unwrap_or_default(),

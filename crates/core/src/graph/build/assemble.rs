@@ -95,7 +95,8 @@ fn shared_clock(ranks: &[Prepared<'_>]) -> Aligned {
     let members = ranks.iter().enumerate().map(|(i, rank)| collectives::members(&rank.observed, i, zeros[i]));
     let at =
         ranks.first().zip(zeros.first()).map_or(TimeNs(0), |(rank, &zero)| TimeNs(rank.window.start.since(zero).0));
-    let (groups, clocks) = collectives::matched(members.collect(), at);
+    let counts: Vec<u32> = ranks.iter().map(|rank| 1 + rank.input.others.len() as u32).collect();
+    let (groups, clocks) = collectives::matched(members.collect(), &counts, at);
     let ahead = clocks.iter().map(|clock| clock.offset).max().unwrap_or_default();
     let zeros = zeros.iter().zip(&clocks).map(|(&zero, clock)| zero + clock.offset - ahead).collect();
     Aligned { zeros, groups, clocks }
@@ -146,9 +147,12 @@ fn diagnostics(
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
     note_steps(&mut found, ranks);
+    note_odd_steps(&mut found, ranks);
     note_folding(&mut found, parts);
     note_partial(&mut found, drafted, parts);
-    let alone = drafted.iter().filter(|drafted| drafted.collective.loaded == 1).count();
+    note_ambiguous(&mut found, ranks, drafted);
+    let is_alone = |one: &&Drafted| one.collective.loaded == 1 && !one.is_ambiguous;
+    let alone = drafted.iter().filter(is_alone).count();
     if alone > 0 && ranks.len() == 1 {
         let what = if alone == 1 { "collective keeps its" } else { "collectives keep their" };
         let why = "traced duration, which contains waiting for ranks that are not loaded";
@@ -207,7 +211,7 @@ fn note_partial(found: &mut Diagnostics, drafted: &[Drafted], parts: &[RankPart]
     let loaded: u32 = parts.iter().map(RankPart::count).sum();
     let lacks = |one: &&Drafted| {
         let size = one.collective.group_size;
-        one.matched > 1 && one.matched < size && size <= loaded
+        !one.is_ambiguous && one.matched > 1 && one.matched < size && size <= loaded
     };
     let partial: Vec<&Drafted> = drafted.iter().filter(lacks).collect();
     if let Some(first) = partial.first() {
@@ -215,6 +219,18 @@ fn note_partial(found: &mut Diagnostics, drafted: &[Drafted], parts: &[RankPart]
         let what = "collectives have no member on some loaded ranks";
         let text = format!("{count} {what} (the first has {there} of {size}): those that have one wait for each other");
         found.warn("partial-collectives", text);
+    }
+}
+
+/// Says which collectives are of groups that cannot be told apart.
+fn note_ambiguous(found: &mut Diagnostics, ranks: &[Prepared<'_>], drafted: &[Drafted]) {
+    let ambiguous: Vec<&Drafted> = drafted.iter().filter(|one| one.is_ambiguous).collect();
+    if let Some(first) = ambiguous.first().filter(|_| ranks.len() > 1) {
+        let (count, size) = (ambiguous.len(), first.collective.group_size);
+        let what = format!(
+            "are of groups that share a name, and which ranks each has was not recorded (the first has {size})"
+        );
+        found.warn("ambiguous-groups", format!("{count} collectives {what}: each rank's keeps its traced duration"));
     }
 }
 
@@ -254,6 +270,26 @@ fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
     }
 }
 
+/// Says which ranges of steps were not taken as they were recorded, and which steps were not considered.
+fn note_odd_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    for rank in ranks {
+        let (number, odd) = (rank.input.rank.0, rank.odd);
+        let told = [
+            ("repeated-steps", odd.repeated, "were recorded twice: they count once"),
+            ("nested-steps", odd.nested, "lie within another one on the same thread: the outermost counts"),
+            ("overlapping-steps", odd.overlapping, "end after the next one began: they are taken to end there"),
+        ];
+        for (code, count, what) in told.into_iter().filter(|&(_, count, _)| count > 0) {
+            found.warn(code, format!("rank {number}: {count} ranges of steps {what}"));
+        }
+    }
+    if let Some(first) = ranks.first().filter(|first| first.small > 0) {
+        let (small, all) = (first.small, first.steps);
+        let what = "have less than half the events of others, and are not chosen unless --iteration names one";
+        found.note("small-steps", format!("{small} of {all} steps {what}"));
+    }
+}
+
 /// Says what the trace does not show: late starts without a cause, and ranks that began long after the first one.
 fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[TimeNs], outputs: &[RankOutput]) {
     let late: Vec<DurNs> = outputs.iter().flat_map(|rank| &rank.unexplained).map(|&(_, by)| by).collect();
@@ -286,8 +322,15 @@ fn note_beginnings(found: &mut Diagnostics, ranks: &[Prepared<'_>], zeros: &[Tim
 fn note_outlived(found: &mut Diagnostics, ranks: &[Prepared<'_>], outputs: &[RankOutput]) {
     for (rank, output) in ranks.iter().zip(outputs).filter(|(_, output)| output.measured.1 < output.measured.0) {
         let (number, late) = (rank.input.rank.0, output.measured.0.since(output.measured.1));
-        let what = "after the chosen one: its period is taken as zero; choose another with --iteration";
-        found.warn("outlived-step", format!("rank {number}: work of the step before ended {late} {what}"));
+        let activities = rank.observed.activities.list.iter();
+        let unknown = activities.filter(|activity| activity.call.is_none() && !activity.on_host).count();
+        let why = if unknown == 0 {
+            format!("work of the step before ended {late} after the chosen one")
+        } else {
+            format!("{unknown} kernels and copies have no recorded launch, and which step they are of is not known")
+        };
+        let what = "its period is taken as zero; choose another with --iteration";
+        found.warn("outlived-step", format!("rank {number}: {why}: {what}"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rule 12: collectives, joined over the ranks that took part.
 
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Clock, Collective, CollectiveId, Dependency, DependencyKind, Operand, OperatorId, Task, TaskKind};
 use crate::intern::NameId;
@@ -39,6 +39,8 @@ pub(super) struct Member {
     pub(super) dur: DurNs,
     /// Group size as recorded; 0 where not.
     pub(super) group_size: u32,
+    /// Whether its group shares a name with others, and nothing tells which ranks are in which.
+    pub(super) is_ambiguous: bool,
     /// Message size; 0 where unknown.
     pub(super) bytes: Bytes,
 }
@@ -76,6 +78,7 @@ fn member(observed: &Observed<'_>, rank: usize, index: u32, zero: TimeNs) -> Mem
         end: TimeNs(activity.end.since(zero).0),
         dur: activity.dur(),
         group_size: args.group_size,
+        is_ambiguous: false,
         bytes: message(match size * elements(&kind, args) {
             _ if activity.on_host => recorded_bytes(observed, activity.event),
             Bytes(0) => annotated_bytes(observed, activity.call),
@@ -138,11 +141,12 @@ pub(super) fn kind_of(name: &str) -> String {
 /// Groups the members of all ranks into collectives: those of each rank with those of the ranks before it.
 ///
 /// # Arguments
-/// `at`: the time at which offsets of clocks are told.
+/// `counts`: how many ranks each stands for; `at`: the time at which offsets of clocks are told.
 ///
 /// # Returns
 /// The members of each collective, one per rank at most, ordered by end; and the clock of each rank against the first's.
-pub(super) fn matched(members: Vec<Vec<Member>>, at: TimeNs) -> (Vec<Vec<Member>>, Vec<Clock>) {
+pub(super) fn matched(mut members: Vec<Vec<Member>>, counts: &[u32], at: TimeNs) -> (Vec<Vec<Member>>, Vec<Clock>) {
+    keep_ambiguous_apart(&mut members, counts);
     let mut clocks = vec![Clock::default(); members.len()];
     let mut groups = Groups::default();
     for (clock, mut own) in clocks.iter_mut().zip(members) {
@@ -162,6 +166,26 @@ pub(super) fn matched(members: Vec<Vec<Member>>, at: TimeNs) -> (Vec<Vec<Member>
     (groups, clocks)
 }
 
+/// Keeps each rank's members to themselves whose group is smaller than the number of loaded ranks that have one of its name, where
+/// no ranks of it were recorded.
+fn keep_ambiguous_apart(members: &mut [Vec<Member>], counts: &[u32]) {
+    let is_unlisted = |member: &Member| member.group_size > 0 && member.key[2].is_empty();
+    let mut sharing: FxHashMap<String, u32> = FxHashMap::default();
+    for (own, count) in members.iter().zip(counts) {
+        let unlisted = own.iter().filter(|member| is_unlisted(member));
+        let names: FxHashSet<String> = unlisted.map(|member| member.key[1].clone()).collect();
+        for name in names {
+            *sharing.entry(name).or_default() += count;
+        }
+    }
+    for member in members.iter_mut().flatten() {
+        let ranks = sharing.get(&member.key[1]).copied().unwrap_or_default();
+        if is_unlisted(member) && member.group_size < ranks {
+            (member.is_ambiguous, member.key[2]) = (true, format!("rank {}", member.rank));
+        }
+    }
+}
+
 /// A collective whose members are still tasks of the draft. A matched group of which a member lies outside the window is
 /// not joined: its members keep their durations.
 pub(super) struct Drafted {
@@ -173,6 +197,8 @@ pub(super) struct Drafted {
     pub(super) arrivals: Vec<u32>,
     /// How many ranks were matched, those included whose member lies outside the window.
     pub(super) matched: u32,
+    /// Whether nothing tells which ranks are in its group.
+    pub(super) is_ambiguous: bool,
 }
 
 /// Joins the matched groups: each member waits for the latest arrival, then takes the transfer time.
@@ -228,7 +254,7 @@ pub(super) fn join(
             members: Vec::new(),
             arrivals: Vec::new(),
         };
-        joined.push(Drafted { collective, tasks, arrivals, matched });
+        joined.push(Drafted { collective, tasks, arrivals, matched, is_ambiguous: first.is_ambiguous });
     }
     redirect(&mut shared.draft, &arrival);
     joined

@@ -50,6 +50,7 @@ use thiserror::Error;
 
 use crate::graph::iteration::{self, IterationChoice, Step, Window};
 use crate::graph::{ExecutionGraph, Rank, TimedGraph};
+use crate::trace::steps::OddRanges;
 use crate::trace::{Job, RankClasses, Trace};
 use crate::units::TimeNs;
 
@@ -173,7 +174,7 @@ fn build_all(
     if inputs.is_empty() {
         return Err(BuildError::NoTrace);
     }
-    let recorded: Vec<Recorded> = inputs.par_iter().map(Recorded::of).collect();
+    let recorded: Vec<Recorded> = inputs.par_iter().map(|input| Recorded::of(input, options)).collect();
     let windows = windows(inputs, &recorded, options)?;
     let ranks = inputs.par_iter().zip(&recorded).zip(windows);
     let mut ranks: Vec<Prepared<'_>> =
@@ -189,14 +190,21 @@ fn build_all(
 /// What a rank recorded, before anything is made of it.
 struct Recorded {
     steps: Vec<Step>,
+    /// How many of them have too few events to be chosen by default, where that is how one is chosen.
+    small: usize,
+    /// What was recorded of steps that cannot be.
+    odd: OddRanges,
     /// From the first start to the last end of host and device work.
     span: Option<(TimeNs, TimeNs)>,
 }
 
 impl Recorded {
-    fn of(input: &RankInput<'_>) -> Self {
-        let (steps, span) = rayon::join(|| iteration::steps(input.trace), || span(input.trace));
-        Self { steps, span }
+    fn of(input: &RankInput<'_>, options: &BuildOptions) -> Self {
+        let ((steps, odd), span) = rayon::join(|| iteration::steps_and_odd_ranges(input.trace), || span(input.trace));
+        let is_default = options.iteration == IterationChoice::Default && input.trace.iteration.is_none();
+        let least = if is_default { iteration::least_events(&steps) } else { 0 };
+        let small = steps.iter().filter(|step| step.events < least).count();
+        Self { steps, small, odd, span }
     }
 }
 
@@ -205,6 +213,9 @@ struct Prepared<'a> {
     input: RankInput<'a>,
     /// How many steps it recorded.
     steps: usize,
+    /// How many of them have too few events to be chosen by default.
+    small: usize,
+    odd: OddRanges,
     window: Window,
     observed: Observed<'a>,
 }
@@ -212,7 +223,9 @@ struct Prepared<'a> {
 fn prepare<'a>(input: &RankInput<'a>, recorded: &Recorded, window: Window, fit: Option<&Range<usize>>) -> Prepared<'a> {
     let everything = TimeNs(i64::MIN)..TimeNs(i64::MAX);
     let fit = fit.map_or(everything, |fit| span_of(&recorded.steps, fit));
-    Prepared { input: *input, steps: recorded.steps.len(), window, observed: Observed::read(input.trace, fit) }
+    let Recorded { steps, small, odd, .. } = recorded;
+    let observed = Observed::read(input.trace, fit);
+    Prepared { input: *input, steps: steps.len(), small: *small, odd: *odd, window, observed }
 }
 
 /// From the first start to the last end of the steps at these positions.
@@ -227,7 +240,7 @@ fn windows(inputs: &[RankInput<'_>], recorded: &[Recorded], options: &BuildOptio
     let exported = inputs.first().and_then(|input| input.trace.iteration.clone());
     let mut name = exported.filter(|_| options.iteration == IterationChoice::Default);
     let mut windows = Vec::with_capacity(inputs.len());
-    for (input, Recorded { steps, span }) in inputs.iter().zip(recorded) {
+    for (input, Recorded { steps, span, .. }) in inputs.iter().zip(recorded) {
         let same = name.as_ref().and_then(|name| steps.iter().position(|step| step.name == *name));
         let chosen = same.or_else(|| iteration::choose(steps, options.iteration));
         let path = || input.trace.path.display().to_string();

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::raw::{Key, RawEvent, Text};
@@ -10,45 +9,17 @@ use super::{frame, number};
 use crate::intern::{NameId, NameTable};
 use crate::trace::args::TensorLists;
 use crate::trace::json::on_one_line;
+use crate::trace::narrow_ids::NarrowIds;
 use crate::trace::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SyncArgs, TensorArgs, WorkArgs,
 };
 use crate::units::{Bytes, Flop, TimeNs};
 
-/// Ids of up to 64 bits in 32: small ones stay, wide ones are numbered downwards from the top.
-#[derive(Debug, Default)]
-pub(super) struct NarrowIds {
-    wide: FxHashMap<u64, u32>,
-    /// The wide ones, in order of first appearance.
-    order: Vec<u64>,
-}
-
 impl NarrowIds {
     /// The narrow id of `text`; 0 for none.
     pub(super) fn id(&mut self, text: Text<'_>) -> u32 {
-        let Some(id) = text.get().and_then(number::id) else { return 0 };
-        match u32::try_from(id) {
-            Ok(id) if id < u32::MAX / 2 => id,
-            _ => self.number(id),
-        }
+        text.get().and_then(number::id).map_or(0, |id| self.narrow(id))
     }
-
-    fn number(&mut self, wide: u64) -> u32 {
-        *self.wide.entry(wide).or_insert_with(|| {
-            self.order.push(wide);
-            u32::MAX - (self.order.len() - 1) as u32
-        })
-    }
-
-    /// Goes on with `known`, the ids here of what `other` numbered, for what it has numbered since.
-    pub(super) fn follow(&mut self, other: &Self, known: &mut Vec<u32>) {
-        known.extend(other.order[known.len()..].iter().map(|&wide| self.number(wide)));
-    }
-}
-
-/// The id that one of another [`NarrowIds`] stands for, as [`NarrowIds::follow`] found.
-pub(super) fn renumbered(id: u32, known: &[u32]) -> u32 {
-    known.get((u32::MAX - id) as usize).copied().unwrap_or(id)
 }
 
 /// An operator's arguments; `None` when it recorded none of interest.

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::arguments::{self, NarrowIds};
+use super::arguments;
 use super::left_out::LeftOut;
-use super::raw::{Key, RawEvent};
+use super::raw::{Key, RawEvent, Text};
 use super::{category, frame, header, number, tracks};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::printable;
 use crate::trace::builder::TraceBuilder;
+use crate::trace::narrow_ids::NarrowIds;
 use crate::trace::{Category, Event, EventId, OpenError, Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
@@ -73,13 +74,25 @@ impl Builder {
         self.trace.skip(code, format!("byte {offset}"), reason);
     }
 
+    /// Skips an event for a time that is not there, no number, or beyond what is counted.
+    fn skip_time(&mut self, offset: u64, what: &str, found: Text<'_>) {
+        let reason = match found.get() {
+            None => format!("an event without a {what}"),
+            Some(text) if number::is_number(text) => {
+                format!("an event whose {what} does not fit 64 bits of nanoseconds")
+            }
+            Some(_) => format!("an event whose {what} is no number of microseconds"),
+        };
+        self.skip("damaged-time", offset, &reason);
+    }
+
     fn complete(&mut self, event: &RawEvent<'_>, offset: u64) {
         let Some(start) = number::nanoseconds(event[Key::Start].0) else {
-            return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
+            return self.skip_time(offset, "start", event[Key::Start]);
         };
         let dur = event[Key::Dur].get().map(number::nanoseconds);
         if dur == Some(None) {
-            return self.skip("damaged-time", offset, "an event whose length does not fit 64 bits of nanoseconds");
+            return self.skip_time(offset, "length", event[Key::Dur]);
         }
         let dur = self.trace.length(dur.flatten().map(DurNs), || format!("byte {offset}"));
         let row = self.row(event, TimeNs(start), dur);
@@ -99,9 +112,20 @@ impl Builder {
             name,
             category,
             track: self.track(event, category),
-            correlation: self.correlations.id(event[Key::Correlation]),
+            correlation: self.correlation(event, category),
             external: self.externals.id(event[Key::External]),
         }
+    }
+
+    fn correlation(&mut self, event: &RawEvent<'_>, category: Category) -> u32 {
+        let recorded = event[Key::Correlation];
+        let id = self.correlations.id(recorded);
+        if id == 0 && category.is_device_work() && recorded.get().is_some_and(|text| number::id(text).is_none()) {
+            let what =
+                || "device work has a correlation id that is none: nothing tells which call launched it".to_owned();
+            self.trace.diagnostics.add(Severity::Warning, "missing-launch", "", None, what);
+        }
+        id
     }
 
     fn track(&mut self, event: &RawEvent<'_>, category: Category) -> TrackId {
@@ -196,11 +220,7 @@ impl Builder {
             return self.left_out.add(event);
         }
         let Some(at) = number::nanoseconds(event[Key::Start].0).map(TimeNs) else {
-            return self.skip(
-                "damaged-time",
-                offset,
-                "a memory record without a time that fits 64 bits of nanoseconds",
-            );
+            return self.skip_time(offset, "start", event[Key::Start]);
         };
         let track = self.track(event, Category::Memory);
         let name = self.trace.names.intern("[memory]");
@@ -224,7 +244,7 @@ impl Builder {
     fn begin(&mut self, event: &RawEvent<'_>, offset: u64) {
         self.pairs_events = true;
         let Some(start) = number::nanoseconds(event[Key::Start].0) else {
-            return self.skip("damaged-time", offset, "an event without a start that fits 64 bits of nanoseconds");
+            return self.skip_time(offset, "start", event[Key::Start]);
         };
         let row = self.row(event, TimeNs(start), DurNs::ZERO);
         self.open.entry(row.track).or_default().push(row);

@@ -3,9 +3,9 @@
 //! A chunk's builder is used for one chunk after the other: names, lists, tracks and wide ids that it meets again keep their
 //! numbers, so each is looked up in the whole only once. New ones come in order of first appearance, as in a single reading.
 
-use super::arguments::renumbered;
 use super::builder::Builder;
 use crate::intern::NameId;
+use crate::trace::narrow_ids::renumbered;
 use crate::trace::{CollectiveArgs, MemoryArgs, OperatorArgs, SyncArgs, TensorArgsId, TrackId, WorkArgs};
 
 /// What the numbers of a chunk's builder are in the whole.

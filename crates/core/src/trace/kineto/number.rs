@@ -36,6 +36,12 @@ pub fn id(text: &[u8]) -> Option<u64> {
     }
 }
 
+/// Whether `text` is a number, however large; it may stand in quotes.
+pub fn is_number(text: &[u8]) -> bool {
+    let text = std::str::from_utf8(unquoted(text)).unwrap_or_default();
+    text.ends_with(|last: char| last.is_ascii_digit() || last == '.') && text.parse::<f64>().is_ok()
+}
+
 /// The text without the quotes around it, if it has them.
 pub fn unquoted(text: &[u8]) -> &[u8] {
     match text {

@@ -106,6 +106,11 @@ mod tests {
                 "a.csv: line 2, column 1: a tensor of 1000000x3x100000x100000 is larger than any memory",
             ),
             ("type,input\n", "a.csv: line 1, column 1: there is no layer"),
+            ("type,filters,input,filters\n", "a.csv: line 1, column 20: a second column `filters`"),
+            ("type,input,filters,groups\nlinear,32x64,8,4", "a.csv: line 2, column 16: a linear layer has no groups"),
+            ("type,input,filters,kernel\nfc,32x64,8,3x1", "a.csv: line 2, column 12: a linear layer has no kernel"),
+            ("type,input,filters,stride\nfc,32x64,8,2", "a.csv: line 2, column 12: a linear layer has no stride"),
+            ("type,input,filters,padding\nfc,32x64,8,1", "a.csv: line 2, column 12: a linear layer has no padding"),
         ] {
             let found = wrong("a.csv", table);
             assert!(found.starts_with(said), "{found}");
@@ -114,6 +119,10 @@ mod tests {
         assert!(found.starts_with("a.toml: line 3, column 9: `x`: expected whole numbers"), "{found}");
         let found = wrong("a.toml", "[[layer]]\ntype = 'relu'\nsize = 3\n");
         assert!(found.starts_with("a.toml: line 3, column 1: `size` is nothing a layer has"), "{found}");
+        let found = wrong("a.toml", "[[layer]]\ntype = 'linear'\ninput = '2x8'\nfilters = 4\ngroups = 2\n");
+        assert!(found.starts_with("a.toml: line 5, column 10: a linear layer has no groups"), "{found}");
+        let said_so = "type,input,filters,kernel,stride,padding,groups\nlinear,32x64,8,1x1,1,0,1";
+        assert_eq!(shapes("a.csv", said_so), [("aten::addmm".to_owned(), "[[32,8]]".to_owned())]);
         assert!(wrong("a.toml", "[[layer]\n").starts_with("a.toml: line 1, column"));
     }
 }

@@ -80,6 +80,20 @@ fn number(cell: &Cell) -> Result<u64, Wrong> {
     }
 }
 
+/// That a layer which reads all of its input at once has no cell of a window or of groups, unless it says that there is none.
+fn has_no_window(row: &Row) -> Result<(), Wrong> {
+    for (key, least, none) in [("kernel", 1, 1), ("stride", 1, 1), ("padding", 0, 0), ("groups", 1, 1)] {
+        let Some(cell) = row.get(key) else { continue };
+        if cell.numbers(least)?.iter().any(|&number| number != none) {
+            let text = &cell.text;
+            let reason =
+                format!("a linear layer has no {key}, every output reads all of the input: {text} says otherwise");
+            return Err(cell.wrong(reason));
+        }
+    }
+    Ok(())
+}
+
 /// The window that slides over an image.
 struct Window {
     kernel: [u64; 2],
@@ -181,6 +195,7 @@ impl Network {
     }
 
     fn linear(&mut self, row: &Row, input: &Tensor) -> Result<Tensor, Wrong> {
+        has_no_window(row)?;
         let filters = number(row.need("filters")?)?;
         let (batch, features) = (input.dims[0], elements(&input.dims[1..]));
         let flat = Tensor { id: input.id, dims: vec![batch, features] };

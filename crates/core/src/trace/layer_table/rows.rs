@@ -73,8 +73,11 @@ pub(super) fn from_csv(text: &str) -> Result<Vec<Row>, Wrong> {
         let reason = format!("expected a line of titles with `type` among them; known are {}", KEYS.join(", "));
         return Err(Wrong { line: 1, column: 1, reason });
     }
-    for title in &titles {
+    for (at, title) in titles.iter().enumerate() {
         known(&title.text).map_err(|reason| title.wrong(reason))?;
+        if titles[..at].iter().any(|other| other.text == title.text) {
+            return Err(title.wrong(format!("a second column `{}`", title.text)));
+        }
     }
     lines.map(|row| row_of(&titles, row)).collect()
 }

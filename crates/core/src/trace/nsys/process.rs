@@ -9,6 +9,7 @@ use super::label;
 use crate::diagnostic::Severity;
 use crate::intern::NameId;
 use crate::trace::builder::TraceBuilder;
+use crate::trace::narrow_ids::NarrowIds;
 use crate::trace::{
     Category, CopyArgs, Event, EventId, KernelArgs, OpenError, OperatorArgs, RecordedDevice, Sequence, SyncArgs,
     TensorArgs, Trace, TrackKind,
@@ -44,7 +45,8 @@ const NO_STREAM: i64 = 0xffff_ffff;
 pub(super) struct Process {
     trace: TraceBuilder,
     /// Correlation id and stream of the records of each event, in the order of the table.
-    records: FxHashMap<i64, Vec<(u32, i64)>>,
+    records: FxHashMap<i64, Vec<(i64, i64)>>,
+    correlations: NarrowIds,
     used_device: bool,
 }
 
@@ -93,7 +95,8 @@ impl Process {
 
     fn record(&mut self, row: &Fields<'_>) {
         if let (Some(event), Some(stream)) = (row.integer(Column::Event), row.integer(Column::Stream)) {
-            self.records.entry(event).or_default().push((row.small(Column::Correlation), stream));
+            let correlation = row.integer(Column::Correlation).unwrap_or_default();
+            self.records.entry(event).or_default().push((correlation, stream));
         }
     }
 
@@ -102,8 +105,13 @@ impl Process {
         let dur = self.trace.length(dur, || format!("at {} ns", start.0));
         let (name, track) = (self.trace.names.intern(name), self.trace.tracks.id(track));
         self.used_device |= category.is_device_work();
-        let correlation = row.small(Column::Correlation);
+        let correlation = self.narrow(row.integer(Column::Correlation));
         self.trace.events.push(&Event { start, dur, name, category, track, correlation, external: 0 })
+    }
+
+    /// A correlation id as events have it; 0 for none, as a negative one is.
+    fn narrow(&mut self, recorded: Option<i64>) -> u32 {
+        recorded.and_then(|id| u64::try_from(id).ok()).map_or(0, |id| self.correlations.narrow(id))
     }
 
     fn call(&mut self, start: TimeNs, row: &Fields<'_>) {
@@ -125,7 +133,11 @@ impl Process {
             (Column::Device, "missing-device", "no device: it is taken to be on one of its own"),
             (Column::Correlation, "missing-launch", "no correlation id: nothing tells which call launched it"),
         ];
-        for (_, code, what) in NUMBERS.into_iter().filter(|&(column, ..)| row.integer(column).is_none()) {
+        let is_lacking = |&(column, ..): &(Column, &str, &str)| match row.integer(column) {
+            Some(id) => id < 0 && matches!(column, Column::Correlation),
+            None => true,
+        };
+        for (_, code, what) in NUMBERS.into_iter().filter(is_lacking) {
             let place = Some(format!("at {} ns", start.0));
             self.trace.diagnostics.add(Severity::Warning, code, "", place, || format!("device work has {what}"));
         }
@@ -174,15 +186,15 @@ impl Process {
             kind: self.trace.names.intern(name),
             stream,
             wait_on_stream: record.map(|(_, stream)| stream),
-            record_correlation: record.map_or(0, |(correlation, _)| correlation),
+            record_correlation: self.narrow(record.map(|(correlation, _)| correlation)),
         };
         self.trace.syncs.push(id, args);
     }
 
     /// The call that last recorded the event which a synchronisation is for, with its stream. Correlation ids rise
     /// with the calls.
-    fn last_record(&self, row: &Fields<'_>) -> Option<(u32, i64)> {
-        let before = row.small(Column::Correlation);
+    fn last_record(&self, row: &Fields<'_>) -> Option<(i64, i64)> {
+        let before = row.integer(Column::Correlation).unwrap_or_default();
         let records = self.records.get(&row.integer(Column::Event)?)?;
         records.iter().copied().filter(|&(correlation, _)| correlation < before).max()
     }

@@ -88,15 +88,16 @@ pub fn choose(steps: &[Step], choice: IterationChoice) -> Option<usize> {
     }
 }
 
-/// From how many events on a step counts as recorded whole: half the largest step's; half the median step's where most steps have
-/// less than that, as the largest then did something else beside.
+/// From how many events on a step counts as recorded whole: half the largest step's. Where half of those between the first and the
+/// last, which a recording may have cut off, have less, the largest did something else beside: half of their median.
 pub fn least_events(steps: &[Step]) -> u64 {
-    let mut events: Vec<u64> = steps.iter().map(|step| step.events).collect();
-    events.sort_unstable();
-    let half = |events: Option<&u64>| events.map_or(0, |events| events.div_ceil(2));
-    let of_largest = half(events.last());
-    let smaller = events.partition_point(|&events| events < of_largest);
-    if smaller * 2 > events.len() { half(events.get(events.len() / 2)) } else { of_largest }
+    let half = |events: u64| events.div_ceil(2);
+    let of_largest = half(steps.iter().map(|step| step.events).max().unwrap_or_default());
+    let mut between: Vec<u64> = steps.iter().map(|step| step.events).skip(1).collect();
+    between.pop();
+    between.sort_unstable();
+    let smaller = between.partition_point(|&events| events < of_largest);
+    if smaller > 0 && smaller * 2 >= between.len() { half(between[(between.len() - 1) / 2]) } else { of_largest }
 }
 
 fn choose_median(steps: &[Step]) -> Option<usize> {
@@ -189,6 +190,16 @@ mod tests {
         assert_eq!((least_events(&with_evaluation), choose(&with_evaluation, IterationChoice::Default)), (50, Some(1)));
         assert_eq!(least_events(&with_evaluation[1..3]), 1_000, "half of the steps are not most of them");
         assert_eq!(least_events(&[]), 0);
+    }
+
+    #[test]
+    fn a_step_that_did_more_than_the_others_does_not_make_them_small() {
+        let of = |events: &[u64]| {
+            let steps: Vec<Step> = events.iter().map(|&events| step(50, events, false)).collect();
+            least_events(&steps)
+        };
+        assert_eq!(of(&[100, 100, 900, 100, 100, 100]), 50);
+        assert_eq!((of(&[10, 100, 10]), of(&[10, 100]), of(&[])), (50, 50, 0), "cut off at both ends");
     }
 
     #[test]

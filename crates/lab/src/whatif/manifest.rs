@@ -26,9 +26,6 @@ struct Entry {
     model: String,
     batch: u64,
     wall: Wall,
-    /// Median of the profiled steps.
-    #[serde(default)]
-    profiled_step_us: Option<f64>,
     /// Steps recorded for their times; the one after them was slowed down by a second recorder.
     #[serde(default)]
     timing_steps: Vec<u64>,
@@ -142,9 +139,9 @@ fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
             if entry.timing_steps.is_empty() { IterationChoice::Default } else { IterationChoice::Index(index) };
         steps.push(super::open(engine, &file, choice)?);
     }
-    let measured_ns = steps[0].graph.measured.0 as f64;
-    let (wall_ns, profiled_ns) =
-        (entry.wall.iteration_us * 1e3, entry.profiled_step_us.map_or(measured_ns, |us| us * 1e3));
+    let wall_ns = entry.wall.iteration_us * 1e3;
+    let measured = |step: &Loaded| step.graph.measured.0 as f64;
+    let profiled_ns = median(&mut steps.iter().map(measured).collect::<Vec<f64>>());
     Ok(Capture {
         profiled_ns,
         id: entry.id,

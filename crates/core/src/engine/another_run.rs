@@ -44,8 +44,9 @@ impl AnotherRun {
 /// Host time on the critical path of the slowest rank.
 pub(super) fn host_on_path(resolved: &Resolved, schedule: &Schedule) -> DurNs {
     let timed = &*resolved.timed;
-    let is_host =
-        |node: crate::graph::NodeId| matches!(resolved.graph.tasks[node].kind, TaskKind::Host(_) | TaskKind::Runtime);
+    let is_host = |node: crate::graph::NodeId| {
+        matches!(resolved.graph.tasks[node].kind, TaskKind::Host(_) | TaskKind::Runtime | TaskKind::Compute)
+    };
     let path = slowest_path(resolved, schedule).filter(|&task| timed.node(task).is_some_and(is_host));
     DurNs(path.map(|task| timed.durations[task.0 as usize]).sum())
 }

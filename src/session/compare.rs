@@ -18,7 +18,7 @@ use retime_core::scenario::Scenario;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, EngineError, Loaded, Outcome, Summary, chosen_iteration};
-use retime_core::engine::{OTHER_RECORDING, SteadyBasis, TYPICAL_SPREAD, errors_by_model, spread_of_steps};
+use retime_core::engine::{OTHER_RECORDING, TYPICAL_SPREAD, errors_by_model, spread_of_steps};
 
 pub use rows::{ComparedKind, ComparedRow, DiffStatus};
 pub use score::{Contribution, Score};
@@ -340,10 +340,7 @@ impl Side {
 /// What a step takes where it is known how the next follows it: the time between their ends. Else what was measured of one.
 fn period(loaded: &Loaded) -> DurNs {
     let summary = &loaded.replay.summary;
-    match summary.steady.basis {
-        SteadyBasis::Repeated => summary.base_steady_ns,
-        _ => loaded.graph.measured,
-    }
+    if summary.steady.is_compared() { summary.base_steady_ns } else { loaded.graph.measured }
 }
 
 /// The figures of a simulated side without steps.

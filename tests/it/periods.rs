@@ -1,9 +1,11 @@
 //! From where to where an iteration is measured, and how often it repeats: loops whose period is known by construction.
 
 use retime_core::engine::{Loaded, Summary};
-use retime_core::graph::BuildOptions;
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::scenario::{Scenario, parse_step};
+use retime_core::trace::OpenOptions;
 
-use crate::support::engine;
+use crate::support::{engine, sample};
 
 /// A loop of `count` iterations, each of which takes a millisecond from its start to that of the next.
 struct Loop {
@@ -74,5 +76,25 @@ fn a_thread_that_hands_over_as_a_step_ends_does_so_once() {
         let both = [130, 250, 370].into_iter().fold(step, |step, at| step.kernel("aten::mm", 1, at, 100));
         let both = [510, 630, 750, last].into_iter().fold(both, |step, at| step.kernel(backward, 2, at, 60));
         assert_repeats_every_millisecond(&both);
+    }
+}
+
+/// The host takes as long as ever for a step of which the device's part was made short.
+#[test]
+fn a_step_that_queued_behind_work_from_before_the_recording_repeats_at_once() {
+    let engine = engine();
+    let trace = sample("h200/resnet50-b32-fp32-cuda.kineto.json.gz");
+    let of = |index: usize, lines: &[&str]| {
+        let build = BuildOptions { iteration: IterationChoice::Index(index), ..BuildOptions::default() };
+        let loaded = engine.load(&[trace.clone()], &OpenOptions::default(), &build).unwrap().remove(0);
+        let steps = lines.iter().map(|line| parse_step(line).unwrap()).collect();
+        engine.evaluate(&loaded, &Scenario { steps, ..Scenario::default() }, 0).summary.steady_ns.0 as f64 / 1e6
+    };
+    // Un-profiled 38.4 ms; the host's part of the second step takes 34.3 ms.
+    for (lines, ms) in [(&[][..], 38.4), (&["scale kind=kernel x0.2"][..], 34.3)] {
+        for index in 0..2 {
+            let found = of(index, lines);
+            assert!((found / ms - 1.0).abs() < 0.03, "{index} {lines:?}: {found}");
+        }
     }
 }

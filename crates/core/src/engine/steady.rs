@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::busy;
 use crate::graph::timed::NO_TASK;
-use crate::graph::{ExecutionGraph, TaskId, TimedGraph};
+use crate::graph::{ExecutionGraph, NodeId, TaskId, TaskKind, TimedGraph};
 use crate::scenario::Resolved;
 use crate::sim::{Cycle, Schedule, SteadyPeriod, steady};
 use crate::units::{DurNs, share};
@@ -19,6 +19,8 @@ use super::ErrorBand;
 pub enum SteadyBasis {
     /// The step before was recorded, too: what one step hands to the next is known.
     Repeated,
+    /// The step queued behind work of the step before, which was recorded without its launches: steps follow one another at once.
+    Queued,
     /// One step was recorded, or none: that it repeats at once is an assumption.
     OneStep,
     /// The step began with work from before the trace: how a step follows another was not recorded.
@@ -56,8 +58,8 @@ struct Told {
 impl From<Steady> for Told {
     fn from(steady: Steady) -> Self {
         let Steady { basis, bounds, left_out_share } = steady;
-        let of = |wanted| bounds.filter(|_| basis == wanted);
-        let (known, assumed) = (of(SteadyBasis::Repeated), of(SteadyBasis::OneStep));
+        let known = bounds.filter(|_| steady.is_compared());
+        let assumed = bounds.filter(|_| basis == SteadyBasis::OneStep);
         Self { basis, bounds: known, bounds_if_repeated: assumed, left_out_share }
     }
 }
@@ -70,8 +72,12 @@ impl Steady {
     pub(super) fn of_base(graph: &ExecutionGraph, resolved: &Resolved, schedule: &Schedule) -> Self {
         let Some(period) = period(&resolved.cycle) else { return Self::default() };
         let left_out_share = left_out_share(graph, &resolved.timed, schedule, &resolved.cycle);
-        let basis = if graph.ranks.iter().any(|part| part.backlog.is_some()) {
+        let waits = graph.ranks.iter().any(|part| part.backlog.is_some());
+        let is_unrecorded = |node: NodeId| graph.tasks[node].kind == TaskKind::Unrecorded && graph.is_backlog(node);
+        let basis = if waits && graph.tasks.node_indices().any(is_unrecorded) {
             SteadyBasis::Backlog
+        } else if waits {
+            SteadyBasis::Queued
         } else if left_out_share > MOST_LEFT_OUT {
             SteadyBasis::LeftOut
         } else if graph.ranks.iter().any(|part| part.begin.is_none()) {
@@ -89,7 +95,7 @@ impl Steady {
 
     /// Whether edits are compared by it.
     pub fn is_compared(&self) -> bool {
-        self.basis == SteadyBasis::Repeated && self.bounds.is_some()
+        matches!(self.basis, SteadyBasis::Repeated | SteadyBasis::Queued) && self.bounds.is_some()
     }
 
     /// The figure to compare by, of an iteration whose recorded window takes `window`.

@@ -284,6 +284,7 @@ impl Summary {
         let left_out = Percent(self.steady.left_out_share);
         match self.steady.basis {
             SteadyBasis::Repeated => "the period at which the step repeats, each waiting for the one before".to_owned(),
+            SteadyBasis::Queued => "the period if the step repeats at once, as it queued behind the one before".to_owned(),
             SteadyBasis::OneStep => {
                 "the recorded window: one step was recorded, how it repeats is not known".to_owned()
             }

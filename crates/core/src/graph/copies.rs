@@ -86,7 +86,7 @@ fn steps(graph: &ExecutionGraph) -> Vec<CopyStep> {
         let Some(part) = parts[graph.tasks[node].lane.0 as usize] else { continue };
         // Arrivals belong to the collective's members, which come later.
         let collective = gathers_for(graph, node).map(|target| steps[target.index()]);
-        steps[node.index()] = if is_origin(graph, node) {
+        steps[node.index()] = if is_origin(graph, node) || graph.is_backlog(node) {
             CopyStep::Origin
         } else if node == part.end {
             CopyStep::Chosen

@@ -80,7 +80,7 @@ fn count_events(trace: &Trace, steps: &mut [Step]) {
 /// The position of the chosen step; `None` when there are no steps or the index is out of range.
 ///
 /// By default, steps that an execution-trace observer slowed, steps with fewer than [`least_events`] and, when three or more
-/// remain, the first are left out; of the rest the one with the lower median duration is taken.
+/// remain, the first are left out; of the rest the one with the lower median time since the end of the step before is taken.
 pub fn choose(steps: &[Step], choice: IterationChoice) -> Option<usize> {
     match choice {
         IterationChoice::Index(index) => (index < steps.len()).then_some(index),
@@ -109,8 +109,15 @@ fn choose_median(steps: &[Step]) -> Option<usize> {
     if candidates.len() >= 3 {
         candidates.remove(0);
     }
-    candidates.sort_by_key(|&i| (steps[i].dur, i));
+    candidates.sort_by_key(|&i| (iteration(steps, i), i));
     candidates.get((candidates.len().max(1) - 1) / 2).copied()
+}
+
+/// How long the host takes from the end of the step before, where that is known, to the end of step `at`.
+fn iteration(steps: &[Step], at: usize) -> DurNs {
+    let step = &steps[at];
+    let before = at.checked_sub(1).map(|i| &steps[i]).filter(|before| follows(before, step));
+    before.map_or(step.dur, |before| step.end().since(before.end().min(step.start)))
 }
 
 /// The part of a trace that is modelled.

@@ -166,9 +166,11 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Whether device work was launched before the window: it keeps its measured start, and no call of the window launched it.
+    /// Whether device work was launched before the window: it keeps its measured start, and no call of the window launched it. Work
+    /// behind which the step queued has no launch, by which it is known again.
     fn is_from_before(&self, shown: &Shown<'_>) -> bool {
-        let Some(node) = shown.node.filter(|_| shown.kind.is_device()) else { return false };
+        let is_device = |node: &NodeId| shown.kind.is_device() && !self.graph.is_backlog(*node);
+        let Some(node) = shown.node.filter(is_device) else { return false };
         let mut into = self.graph.tasks.edges_directed(node, Incoming);
         into.any(|edge| edge.weight().kind == DependencyKind::Anchor) && self.launch_of(shown).is_none()
     }

@@ -85,8 +85,8 @@ fn a_step_that_queued_behind_work_from_before_the_recording_repeats_at_once() {
     let engine = engine();
     let trace = sample("h200/resnet50-b32-fp32-cuda.kineto.json.gz");
     let of = |index: usize, lines: &[&str]| {
-        let build = BuildOptions { iteration: IterationChoice::Index(index), ..BuildOptions::default() };
-        let loaded = engine.load(&[trace.clone()], &OpenOptions::default(), &build).unwrap().remove(0);
+        let build = BuildOptions { iteration: IterationChoice::Index(index) };
+        let loaded = engine.load(std::slice::from_ref(&trace), &OpenOptions::default(), &build).unwrap().remove(0);
         let steps = lines.iter().map(|line| parse_step(line).unwrap()).collect();
         engine.evaluate(&loaded, &Scenario { steps, ..Scenario::default() }, 0).summary.steady_ns.0 as f64 / 1e6
     };

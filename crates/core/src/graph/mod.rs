@@ -235,7 +235,7 @@ impl ExecutionGraph {
             begin.is_some_and(|begin| task.measured_end() <= self.tasks[begin].measured_start)
         };
         let part = || self.part_of(self.lanes[task.lane.0 as usize].rank);
-        task.kind.is_device() && part().is_some_and(is_before)
+        task.kind.is_device() && part().is_some_and(is_before) && self.launch_of(node).is_none()
     }
 
     /// For each task, whether it belongs to the chosen iteration of its rank, not to the steps around it: host work by

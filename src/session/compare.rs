@@ -18,7 +18,7 @@ use retime_core::scenario::Scenario;
 use retime_core::units::{Bytes, DurNs};
 
 use super::{Engine, EngineError, Loaded, Outcome, Summary, chosen_iteration};
-use retime_core::engine::{OTHER_RECORDING, TYPICAL_SPREAD, errors_by_model, spread_of_steps};
+use retime_core::engine::{OTHER_RECORDING, TYPICAL_SPREAD, spread_of_steps};
 
 pub use rows::{ComparedKind, ComparedRow, DiffStatus};
 pub use score::{Contribution, Score};
@@ -176,7 +176,7 @@ impl Side {
         if outcome.steps.iter().any(|step| step.enabled && step.marginal_ns.is_none()) {
             band.widen(assumed);
         }
-        let mut errors = errors_by_model(&outcome.resolved, &outcome.schedule);
+        let mut errors = summary.errors.clone();
         errors.insert(ASSUMED, assumed.0.abs() as f64);
         errors.insert(
             CUT,

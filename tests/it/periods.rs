@@ -47,9 +47,13 @@ impl Loop {
     }
 
     fn summary(&self) -> Summary {
-        let text = format!(r#"{{"traceEvents":[{}]}}"#, self.events.join(","));
-        let loaded: Loaded = engine().load_bytes(text.as_bytes(), "loop.json", &BuildOptions::default()).unwrap();
-        loaded.replay.summary.clone()
+        self.loaded().replay.summary.clone()
+    }
+
+    fn loaded(&self) -> Loaded {
+        let device = r#""deviceProperties":[{"id":0,"name":"NVIDIA H100 80GB HBM3"}]"#;
+        let text = format!(r#"{{{device},"traceEvents":[{}]}}"#, self.events.join(","));
+        engine().load_bytes(text.as_bytes(), "loop.json", &BuildOptions::default()).unwrap()
     }
 }
 
@@ -97,4 +101,23 @@ fn a_step_that_queued_behind_work_from_before_the_recording_repeats_at_once() {
             assert!((found / ms - 1.0).abs() < 0.03, "{index} {lines:?}: {found}");
         }
     }
+}
+
+/// What the host hides may take longer than predicted, and then decides.
+#[test]
+fn a_band_reaches_as_far_as_what_one_stream_may_take() {
+    let mut repeated =
+        Loop::new(4).host("user_annotation", "ProfilerStep", 1, (0, 1_000)).kernel("aten::mm", 1, 10, 400);
+    let shapes = r#""args":{"Input Dims":[[4096,1024],[1024,1024]],"Input type":["float","float"]},"name":"aten::mm""#;
+    repeated.events.iter_mut().for_each(|event| *event = event.replace(r#""name":"aten::mm""#, shapes));
+    let loaded = repeated.loaded();
+    let of = |line: &str| {
+        let scenario = Scenario { steps: vec![parse_step(line).unwrap()], ..Scenario::default() };
+        engine().evaluate(&loaded, &scenario, 0).summary
+    };
+    let (hidden, near) = (of("resize-op name~aten::mm 4096->4608"), of("resize-op name~aten::mm 4096->9728"));
+    println!("{hidden:?} {near:?}");
+    assert_eq!(hidden.steady_ns, near.steady_ns, "the host decides");
+    assert!(near.kernel_only_ns < near.steady_ns && near.steady_ns < near.steady_band.high_ns);
+    assert!(hidden.steady_band.high_ns < near.steady_band.high_ns);
 }

@@ -171,3 +171,18 @@ fn another_recording_lies_where_it_is_expected_two_times_in_three() {
     println!("{inside} of {all}");
     assert!((2 * all..=5 * all).contains(&(4 * inside)), "{inside} of {all}");
 }
+
+/// A first step that queued is compared by its period, which other tasks decide than its recorded window.
+#[test]
+fn a_band_is_of_the_tasks_that_decide_what_is_compared() {
+    let trace = crate::support::sample("h200/resnet50-b32-fp32-cuda.kineto.json.gz").display().to_string();
+    let [first, second] = ["0", "1"].map(|iteration| {
+        let predicted = json(&["simulate", &trace, "--iteration", iteration, "--step", "checkpoint name~."]);
+        let of = |pointer: &str| predicted.pointer(pointer).and_then(serde_json::Value::as_f64).unwrap();
+        let width = (of("/steady_band/high_ns") - of("/steady_band/low_ns")) / of("/steady_ns");
+        (width, of("/another_run/host_share"))
+    });
+    println!("{first:?} {second:?}");
+    assert!((first.0 / second.0 - 1.0).abs() < 0.1 && first.0 > 0.1, "widths of the bands");
+    assert!((first.1 - second.1).abs() < 0.1 && first.1 > 0.3, "shares of the host");
+}

@@ -2,12 +2,9 @@
 
 use serde::Serialize;
 
-use crate::graph::TaskKind;
-use crate::scenario::Resolved;
-use crate::sim::Schedule;
 use crate::units::{DurNs, Percent};
 
-use super::summary::{ErrorBand, Summary, slowest_path};
+use super::summary::{ErrorBand, Summary};
 
 /// How far host times of two recordings of one program on one machine are apart, by what two in three pairs do not exceed: 33
 /// pairs of captures of an H100's DLRM models, profiled, bound by their host, and alike but for their batch [`sample_traces/h100`]. Without
@@ -20,7 +17,7 @@ pub struct AnotherRun {
     /// Lowest and highest.
     #[serde(flatten)]
     pub band: ErrorBand,
-    /// Share of the slowest rank's critical path that is host work.
+    /// Share of the iteration that is host work on its critical path.
     pub host_share: f64,
 }
 
@@ -41,16 +38,6 @@ impl AnotherRun {
     }
 }
 
-/// Host time on the critical path of the slowest rank.
-pub(super) fn host_on_path(resolved: &Resolved, schedule: &Schedule) -> DurNs {
-    let timed = &*resolved.timed;
-    let is_host = |node: crate::graph::NodeId| {
-        matches!(resolved.graph.tasks[node].kind, TaskKind::Host(_) | TaskKind::Runtime | TaskKind::Compute)
-    };
-    let path = slowest_path(resolved, schedule).filter(|&task| timed.node(task).is_some_and(is_host));
-    DurNs(path.map(|task| timed.durations[task.0 as usize]).sum())
-}
-
 impl Summary {
     /// Where another recording of what this describes is expected two times in three: the band of the prediction, and how far the host
     /// times of two recordings are apart, taken as independent.
@@ -61,7 +48,7 @@ impl Summary {
         let mut band = ErrorBand { low_ns, high_ns };
         band.low_ns = (self.steady_ns - reach(self.steady_ns - low_ns)).max(DurNs::ZERO);
         band.high_ns = self.steady_ns + reach(high_ns - self.steady_ns);
-        let host_share = self.host_path_ns.0 as f64 / self.simulated_ns.0.max(1) as f64;
+        let host_share = self.host_path_ns.0 as f64 / self.steady_ns.0.max(1) as f64;
         AnotherRun { band, host_share: host_share.min(1.0) }
     }
 }

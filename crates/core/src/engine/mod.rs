@@ -3,6 +3,7 @@
 mod another_run;
 mod bounds;
 mod databases;
+mod decisive;
 mod device_time;
 mod error;
 mod files;
@@ -53,7 +54,7 @@ pub use noise::{TYPICAL_SPREAD, spread_of_steps};
 pub use outcome::{Outcome, StepOutcome, Told};
 pub use recorded::Recorded;
 pub use steady::{Steady, SteadyBasis};
-pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary, errors_by_model};
+pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
 pub use timeline::{TaskRow, Timeline, distinct_lane_label};
 
@@ -409,7 +410,7 @@ const PER_PREDICTED: Bytes = Bytes(8 << 10);
 pub fn compared(loaded: &Loaded, resolved: &Resolved) -> DurNs {
     let steady = loaded.replay.summary.steady;
     if steady.is_compared() {
-        let steady = steady.of(resolved);
+        let (steady, _) = steady.of(resolved);
         if steady.is_compared() {
             return steady.compared(DurNs::ZERO);
         }
@@ -442,7 +443,7 @@ fn outcome_of(resolved: Resolved, replay: Option<&Outcome>, scenario: &Scenario,
         None => Steady::of_base(&resolved.graph, &resolved, &schedule),
     };
     let (mut summary, steady) = rayon::join(figures, steady);
-    summary.set_steady(steady, base);
+    summary.set_steady(&resolved, steady, base);
     if let Some(base) = base {
         summary.over(base);
     }

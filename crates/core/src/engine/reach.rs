@@ -9,7 +9,8 @@ use crate::scenario::Resolved;
 use crate::sim::{Schedule, simulate};
 use crate::units::DurNs;
 
-use super::summary::{ratio, slowest_path};
+use super::decisive::Decisive;
+use super::summary::ratio;
 
 /// Kept time that would change by as little as this share of the period is not simulated anew.
 const BESIDE_PERIOD: f64 = 0.001;
@@ -19,7 +20,7 @@ const BESIDE_PERIOD: f64 = 0.001;
 ///
 /// # Complexity
 /// O(tasks): one simulation with the kept time changed, since it may matter that did not.
-pub(super) fn of_kept(resolved: &Resolved, schedule: &Schedule, period: DurNs) -> (DurNs, DurNs) {
+pub(super) fn of_kept(resolved: &Resolved, decisive: &Decisive, period: DurNs) -> (DurNs, DurNs) {
     let kept = kept(resolved);
     if kept.is_empty() {
         return (DurNs::ZERO, DurNs::ZERO);
@@ -30,7 +31,7 @@ pub(super) fn of_kept(resolved: &Resolved, schedule: &Schedule, period: DurNs) -
         if by_factor(all).abs().0 as f64 > BESIDE_PERIOD * period.0 as f64 {
             return period_with(resolved, &kept, by_factor) - period;
         }
-        by_factor(slowest_path(resolved, schedule).filter_map(|task| kept.get(&task)).copied().sum())
+        by_factor(decisive.tasks().iter().filter_map(|task| kept.get(task)).copied().sum())
     };
     let factors: Vec<f64> = [as_the_rest(resolved), as_the_batch(resolved)].into_iter().flatten().collect();
     let (least, most) = match factors.as_slice() {

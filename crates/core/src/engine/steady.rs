@@ -8,7 +8,7 @@ use crate::analysis::busy;
 use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, NodeId, TaskId, TaskKind, TimedGraph};
 use crate::scenario::Resolved;
-use crate::sim::{Cycle, Schedule, SteadyPeriod, steady};
+use crate::sim::{Circuit, Cycle, Schedule, SteadyPeriod, steady};
 use crate::units::{DurNs, share};
 
 use super::ErrorBand;
@@ -68,9 +68,9 @@ impl From<Steady> for Told {
 const MOST_LEFT_OUT: f64 = 0.02;
 
 impl Steady {
-    /// Of the untouched graph.
-    pub(super) fn of_base(graph: &ExecutionGraph, resolved: &Resolved, schedule: &Schedule) -> Self {
-        let Some(period) = period(&resolved.cycle) else { return Self::default() };
+    /// Of the untouched graph, with the circuit that decides it.
+    pub(super) fn of_base(graph: &ExecutionGraph, resolved: &Resolved, schedule: &Schedule) -> (Self, Circuit) {
+        let Some(period) = period(&resolved.cycle) else { return Default::default() };
         let left_out_share = left_out_share(graph, &resolved.timed, schedule, &resolved.cycle);
         let waits = graph.ranks.iter().any(|part| part.backlog.is_some());
         let is_unrecorded = |node: NodeId| graph.tasks[node].kind == TaskKind::Unrecorded && graph.is_backlog(node);
@@ -85,12 +85,14 @@ impl Steady {
         } else {
             SteadyBasis::Repeated
         };
-        Self { basis, bounds: Some(bounds(period)), left_out_share }
+        (Self { basis, bounds: Some(bounds(&period)), left_out_share }, period.circuit)
     }
 
-    /// Of a scenario on the graph of which `self` is known.
-    pub(super) fn of(self, resolved: &Resolved) -> Self {
-        Self { bounds: period(&resolved.cycle).map(bounds), ..self }
+    /// Of a scenario on the graph of which `self` is known, with the circuit that decides it.
+    pub(super) fn of(self, resolved: &Resolved) -> (Self, Circuit) {
+        let period = period(&resolved.cycle);
+        let steady = Self { bounds: period.as_ref().map(bounds), ..self };
+        (steady, period.map(|period| period.circuit).unwrap_or_default())
     }
 
     /// Whether edits are compared by it.
@@ -113,7 +115,7 @@ fn period(cycle: &Cycle) -> Option<SteadyPeriod> {
     steady(cycle, &mut Schedule::default())
 }
 
-fn bounds(period: SteadyPeriod) -> ErrorBand {
+fn bounds(period: &SteadyPeriod) -> ErrorBand {
     // A circuit that was found is exact; the other bound says only that there is no slower one.
     let high_ns = if period.has_met() { period.low } else { period.high };
     ErrorBand { low_ns: period.low, high_ns }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::busy::{self, Busy};
 use crate::analysis::collectives::{self, InCollectives};
 use crate::analysis::replay::{PathShares, ReplayStatus};
-use crate::cost::{Prediction, Provenance};
-use crate::graph::{Rank, RankPart, TaskId, TaskKind};
+use crate::graph::{Rank, RankPart};
 use crate::scenario::Resolved;
-use crate::sim::Schedule;
-use crate::units::{Bytes, DurNs, Percent, TimeNs};
+use crate::sim::{Circuit, Schedule};
+use crate::units::{Bytes, DurNs, Percent};
 
+use super::decisive::{self, Decisive, Errors};
 use super::recorded::Recorded;
-use super::{DeviceTime, Steady, SteadyBasis, another_run, reach};
+use super::{DeviceTime, Steady, SteadyBasis, reach};
 use crate::memory::{MemorySummary, Simulated};
 
 /// Of an iteration of which nothing is explained this share is taken as open.
@@ -36,6 +36,14 @@ pub struct ErrorBand {
 }
 
 impl ErrorBand {
+    /// One standard deviation about `period`, within which two measurements in three lie, and as far as anything else reaches.
+    fn of(errors: &Errors, period: DurNs, margin: Margin) -> Self {
+        let deviation = decisive::deviation(errors);
+        let mut band = Self { low_ns: period - deviation, high_ns: (period + deviation).max(margin.busiest) };
+        band.reach(margin.kept);
+        band
+    }
+
     /// Reaches `noise` to either side of `period` at least.
     pub(super) fn at_least(&mut self, noise: DurNs, period: DurNs) {
         self.low_ns = self.low_ns.min(period - noise);
@@ -65,6 +73,15 @@ impl ErrorBand {
         }
         self.hold();
     }
+}
+
+/// How far the period may be from what the errors of its decisive tasks say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Margin {
+    /// How far below and above for what keeps its time.
+    kept: (DurNs, DurNs),
+    /// The most that the work of one stream takes.
+    busiest: DurNs,
 }
 
 /// A period that changed against the end of its step: it runs from the end of the step before, which moved by more.
@@ -165,8 +182,14 @@ pub struct Summary {
     pub replay_status: ReplayStatus,
     /// Where the simulated period may lie.
     pub error_band: ErrorBand,
-    /// Host time on the critical path of the slowest rank.
+    /// Host time among what decides `steady_ns`.
     pub host_path_ns: DurNs,
+    /// The errors of predictions among what decides `steady_ns`.
+    #[serde(skip)]
+    pub errors: Errors,
+    /// How far it may be off besides.
+    #[serde(skip)]
+    pub margin: Margin,
     /// How a change of the period came about, where it is not by this step's end alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<PeriodShift>,
@@ -250,19 +273,22 @@ impl Summary {
         self.simulated_ns != self.base_simulated_ns || self.steady_ns != self.base_steady_ns
     }
 
-    /// With the steady period of the scenario, and what is compared with it of the untouched graph.
-    pub(super) fn set_steady(&mut self, steady: Steady, base: Option<&Self>) {
+    /// With the steady period of the scenario `resolved`, and what is compared with it of the untouched graph.
+    pub(super) fn set_steady(
+        &mut self,
+        resolved: &Resolved,
+        (steady, circuit): (Steady, Circuit),
+        base: Option<&Self>,
+    ) {
         self.steady = steady;
         self.base_if_repeated_ns = base.map_or(steady.if_repeated(), |base| base.base_if_repeated_ns);
-        let shift = steady.compared(self.simulated_ns) - self.simulated_ns;
-        self.steady_ns = self.simulated_ns + shift;
+        self.steady_ns = steady.compared(self.simulated_ns);
         self.base_steady_ns = base.map_or(self.steady_ns, |base| base.steady_ns);
-        let ErrorBand { low_ns, high_ns } = self.steady_band;
-        self.steady_band = ErrorBand { low_ns: low_ns + shift, high_ns: high_ns + shift };
-        self.steady_band.hold();
-        if let Some(bounds) = steady.bounds.filter(|_| steady.is_compared()) {
-            self.steady_band.at_least(bounds.high_ns - self.steady_ns, self.steady_ns);
-        }
+        let Some(bounds) = steady.bounds.filter(|_| steady.is_compared()) else { return };
+        let decisive = Decisive::of_period(resolved, &circuit);
+        (self.host_path_ns, self.errors) = (decisive.host(resolved), decisive.errors(resolved));
+        self.steady_band = ErrorBand::of(&self.errors, self.steady_ns, self.margin);
+        self.steady_band.at_least(bounds.high_ns - self.steady_ns, self.steady_ns);
     }
 
     /// The other figure, where the iteration as it repeats and the recorded window differ by more than one part in a hundred:
@@ -319,8 +345,8 @@ impl Summary {
     /// The figures of `resolved` as `schedule` has it.
     pub fn of(resolved: &Resolved, schedule: &Schedule, recorded: &Recorded, base_simulated: Option<DurNs>) -> Self {
         let graph = &*resolved.graph;
-        let ((memory, errors), (busy, calls)) = rayon::join(
-            || (memory_of(resolved, schedule), errors_by_model(resolved, schedule)),
+        let ((memory, decisive), (busy, calls)) = rayon::join(
+            || (memory_of(resolved, schedule), Decisive::of_window(resolved, schedule)),
             || (busy::busy(resolved, schedule), collectives::collectives(graph, &resolved.timed, schedule)),
         );
         let extrapolated_share = busy::share_of(resolved, schedule, |p| p.extrapolated && !p.is_unmodelled());
@@ -335,8 +361,10 @@ impl Summary {
         let mean = |value: &dyn Fn(&Busy) -> f64| -> f64 {
             busy.iter().zip(&counts).map(|(busy, &count)| value(busy) * f64::from(count)).sum::<f64>() / all
         };
-        let mut error_band = error_band(&errors, period);
-        error_band.reach(reach::of_kept(resolved, schedule, period));
+        let errors = decisive.errors(resolved);
+        let kept = reach::of_kept(resolved, &decisive, period);
+        let margin = Margin { kept, busiest: decisive::busiest_stream(resolved) };
+        let error_band = ErrorBand::of(&errors, period, margin);
         Self {
             measured_ns: graph.measured,
             backlog_ns: graph.ranks.iter().filter_map(|part| part.backlog).max(),
@@ -350,7 +378,9 @@ impl Summary {
             base_if_repeated_ns: None,
             steady_band: error_band,
             steady: Steady::default(),
-            host_path_ns: another_run::host_on_path(resolved, schedule),
+            host_path_ns: decisive.host(resolved),
+            errors,
+            margin,
             cut: None,
             anchored_share: 0.0,
             unrecorded_share: 0.0,
@@ -402,67 +432,6 @@ fn rank_summary(
 
 pub(super) fn ratio(a: DurNs, b: DurNs) -> f64 {
     if b.0 > 0 { a.0 as f64 / b.0 as f64 } else { 1.0 }
-}
-
-/// The band of one standard deviation (two measurements in three lie inside) from the errors of the predicted tasks on the slowest
-/// rank's critical path.
-///
-/// One model's errors are taken as fully correlated (it is wrong the same way everywhere), different models' as
-/// independent: `σ² = Σ_models (Σ_tasks error·duration)²`.
-fn error_band(errors: &BTreeMap<&'static str, f64>, period: DurNs) -> ErrorBand {
-    let sigma = DurNs(errors.values().map(|error| error * error).sum::<f64>().sqrt().round() as i64);
-    let mut band = ErrorBand { low_ns: period - sigma, high_ns: period + sigma };
-    band.hold();
-    band
-}
-
-/// Relative error of host times on another machine. Of each of the twelve public traces of a GPU since 2022 (B200, H100, MI300X) how fast
-/// its host is: the mean over 17 operators, as far as the trace has them five times, of the logarithm of their median time over that of all
-/// traces. The error is 1.48 times the median distance of these from their median, what recorders add (stacks, shapes) among it; three of
-/// the twelve are a factor of four and more away.
-const OTHER_HOST: f64 = 0.30;
-
-/// `Σ_tasks error·duration` of each model over the slowest rank's critical path, in ns.
-pub fn errors_by_model(resolved: &Resolved, schedule: &Schedule) -> BTreeMap<&'static str, f64> {
-    if resolved.changes.is_empty() && resolved.added.is_empty() {
-        return BTreeMap::new();
-    }
-    let timed = &*resolved.timed;
-    let mut predicted: Vec<Option<&Prediction>> = vec![None; timed.len()];
-    for added in &resolved.added {
-        predicted[added.task.0 as usize] = Some(&added.prediction);
-    }
-    let is_kept = |of: &Prediction| of.provenance == Provenance::Unmodelled;
-    for (node, prediction) in resolved.changes.iter().filter(|(_, prediction)| !is_kept(prediction)) {
-        predicted[timed.task(*node).0 as usize] = Some(prediction);
-    }
-    let mut by_model: BTreeMap<&'static str, f64> = BTreeMap::new();
-    let assumes_host = resolved.reports.iter().any(|report| report.assumes_host);
-    let is_host = |task: TaskId| {
-        let kind = timed.node(task).map(|node| resolved.graph.tasks[node].kind);
-        assumes_host && matches!(kind, Some(TaskKind::Host(_) | TaskKind::Runtime))
-    };
-    // A measured duration has no error on its own machine.
-    for task in slowest_path(resolved, schedule) {
-        let (model, error) = match predicted[task.0 as usize] {
-            Some(of) => (of.model, f64::from(of.error) * of.duration.0 as f64),
-            None if is_host(task) => ("host of another machine", OTHER_HOST * timed.durations[task.0 as usize] as f64),
-            None => continue,
-        };
-        *by_model.entry(model).or_default() += error;
-    }
-    by_model
-}
-
-/// The critical path of the slowest rank's iteration, from its end.
-pub(super) fn slowest_path<'a>(resolved: &'a Resolved, schedule: &'a Schedule) -> impl Iterator<Item = TaskId> + 'a {
-    let timed = &*resolved.timed;
-    let windows = resolved.graph.ranks.iter().map(|part| (busy::window(part, timed, schedule), part));
-    let slowest = windows.max_by_key(|((begin, end), _)| end.since(*begin));
-    let begin = slowest.map_or(TimeNs(i64::MAX), |((begin, _), _)| begin);
-    let end = slowest.map(|(_, part)| timed.task(part.end));
-    let within = move |&task: &TaskId| schedule.end(task) > begin;
-    std::iter::successors(end.filter(within), move |&task| schedule.critical_predecessor(timed, task).filter(within))
 }
 
 /// The rank that most delays the collectives of the iteration.

@@ -29,7 +29,7 @@ pub struct CarriedEnd {
 }
 
 /// The steady period of a [`Cycle`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SteadyPeriod {
     /// Mean of the slowest circuit that was found: the period is no shorter.
     pub low: DurNs,
@@ -37,6 +37,17 @@ pub struct SteadyPeriod {
     pub high: DurNs,
     /// Copies simulated.
     pub passes: u32,
+    /// The slowest circuit that was found.
+    pub circuit: Circuit,
+}
+
+/// A way over decisive predecessors that comes back to where it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Circuit {
+    /// The tasks on it, last first.
+    pub tasks: Vec<TaskId>,
+    /// How many copies it spans.
+    pub copies: u32,
 }
 
 impl SteadyPeriod {
@@ -73,8 +84,8 @@ pub fn steady(cycle: &Cycle, schedule: &mut Schedule) -> Option<SteadyPeriod> {
     let mut passes = Passes { cycle, depth, ends: Vec::with_capacity(most * cycle.carried.len()) };
     let mut circuits = Circuits { place: vec![u32::MAX; cycle.carried.len()], steps: Vec::new() };
     schedule.fit(cycle.graph.len());
-    let mut found = SteadyPeriod { low: DurNs::ZERO, high: DurNs(i64::MAX), passes: 0 };
-    let mut span = 1;
+    let (low, high) = (DurNs::ZERO, DurNs(i64::MAX));
+    let mut found = SteadyPeriod { low, high, passes: 0, circuit: Circuit::default() };
     for number in 0..most {
         passes.pass(schedule, number);
         found.passes += 1;
@@ -82,13 +93,13 @@ pub fn steady(cycle: &Cycle, schedule: &mut Schedule) -> Option<SteadyPeriod> {
         let is_settled = (found.high.0 - high) as f64 <= SteadyPeriod::TOLERANCE * high as f64;
         found.high = found.high.min(DurNs(high));
         if (is_settled || number + 1 == most)
-            && let Some(circuit) = circuits.slowest(cycle, schedule, fastest)
-            && circuit.mean > found.low
+            && let Some((mean, entry)) = circuits.slowest(cycle, schedule, fastest)
+            && mean > found.low
         {
-            (found.low, span) = (circuit.mean, circuit.copies);
+            (found.low, found.circuit) = (mean, circuit(cycle, schedule, entry));
         }
-        if span > 1
-            && let Some((high, _)) = passes.growth(number, span)
+        if found.circuit.copies > 1
+            && let Some((high, _)) = passes.growth(number, found.circuit.copies as usize)
         {
             found.high = found.high.min(DurNs(high));
         }
@@ -139,14 +150,6 @@ impl Passes<'_> {
     }
 }
 
-/// A way over decisive predecessors that comes back to where it began.
-struct Circuit {
-    /// What it takes, for each copy that it spans.
-    mean: DurNs,
-    /// How many it spans.
-    copies: usize,
-}
-
 /// The way back over decisive predecessors, from one carried end to the next.
 struct Circuits {
     /// By carried end: its place among the steps of the way, of those that are on it.
@@ -156,14 +159,15 @@ struct Circuits {
 }
 
 impl Circuits {
-    /// The slower of the circuits behind the source of the carried end `entry` and behind the goal that ends last.
-    fn slowest(&mut self, cycle: &Cycle, schedule: &Schedule, entry: usize) -> Option<Circuit> {
+    /// The slower of the circuits behind the source of the carried end `entry` and behind the goal that ends last: what it takes for
+    /// each copy that it spans, and a carried end on it.
+    fn slowest(&mut self, cycle: &Cycle, schedule: &Schedule, entry: usize) -> Option<(DurNs, usize)> {
         let last = cycle.goals.iter().copied().max_by_key(|&goal| schedule.end(goal));
         let behind = [Some(cycle.carried[entry].source), last];
-        behind.into_iter().flatten().filter_map(|from| self.behind(cycle, schedule, from)).max_by_key(|it| it.mean)
+        behind.into_iter().flatten().filter_map(|from| self.behind(cycle, schedule, from)).max_by_key(|(mean, _)| *mean)
     }
 
-    fn behind(&mut self, cycle: &Cycle, schedule: &Schedule, from: TaskId) -> Option<Circuit> {
+    fn behind(&mut self, cycle: &Cycle, schedule: &Schedule, from: TaskId) -> Option<(DurNs, usize)> {
         for (entry, _) in self.steps.drain(..) {
             self.place[entry] = u32::MAX;
         }
@@ -178,11 +182,30 @@ impl Circuits {
                 let sum = circuit.iter().fold(time.0, |sum, &(_, time)| sum.saturating_add(time));
                 let back = |entry: usize| i64::from(cycle.carried[entry].copies_back);
                 let copies: i64 = back(entry) + circuit.iter().map(|&(entry, _)| back(entry)).sum::<i64>();
-                return Some(Circuit { mean: DurNs(sum.div_euclid(copies)), copies: copies as usize });
+                return Some((DurNs(sum.div_euclid(copies)), entry));
             }
             self.place[entry] = self.steps.len() as u32;
             self.steps.push((entry, time.0));
             task = cycle.carried[entry].source;
+        }
+    }
+}
+
+/// The circuit on which the carried end `entry` is.
+fn circuit(cycle: &Cycle, schedule: &Schedule, entry: usize) -> Circuit {
+    let mut found = Circuit::default();
+    let mut at = entry;
+    loop {
+        found.copies += cycle.carried[at].copies_back;
+        let mut task = cycle.carried[at].source;
+        while task.0 as usize >= cycle.carried.len() {
+            found.tasks.push(task);
+            let Some(before) = schedule.critical_predecessor(&cycle.graph, task) else { return found };
+            task = before;
+        }
+        at = task.0 as usize;
+        if at == entry {
+            return found;
         }
     }
 }
@@ -300,6 +323,8 @@ mod tests {
             let mean = (ends[799] - ends[399]) as f64 / 400.0;
             let slack = 0.01 * mean + 2.0;
             prop_assert!(found.low.0 as f64 <= mean + slack && mean - slack <= found.high.0 as f64, "{found:?}, {mean}");
+            let circuit = &found.circuit;
+            prop_assert!(circuit.copies > 0 && circuit.tasks.len() >= circuit.copies as usize, "{found:?}");
             prop_assert!(!found.has_met() || (found.low.0 as f64 - mean).abs() <= slack, "{found:?}, {mean}");
         }
 

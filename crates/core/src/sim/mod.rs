@@ -4,7 +4,7 @@ pub mod cycle;
 pub mod schedule;
 pub mod slack;
 
-pub use cycle::{CarriedEnd, Cycle, SteadyPeriod, steady};
+pub use cycle::{CarriedEnd, Circuit, Cycle, SteadyPeriod, steady};
 pub use schedule::Schedule;
 pub use slack::slack;
 

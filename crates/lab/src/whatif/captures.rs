@@ -63,7 +63,7 @@ impl Predicted {
             middle(&|outcome| outcome.summary.another_run().band.low_ns.0),
             middle(&|outcome| outcome.summary.another_run().band.high_ns.0),
         ];
-        Ok(Self { ns: middle(&|outcome| outcome.summary.simulated_ns.0), band, outcomes })
+        Ok(Self { ns: middle(&|outcome| outcome.summary.steady_ns.0), band, outcomes })
     }
 
     /// The iteration and its band, without `cost` and at another speed.

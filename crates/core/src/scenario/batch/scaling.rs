@@ -6,10 +6,17 @@
 //! what the second is over `m`, `λ` how far `ln B` is between both, from 0 to 1. So beyond both batch sizes the model goes on
 //! from the nearer one, and the noise of two traces is not blown up by a slope between them. Where no model does, it is
 //! `t = a + b·B`, or `t = b·B^c` where that line would start below zero; what does not grow keeps its mean.
+//!
+//! Hosts are not equally fast twice, whatever the batch. Of host work (launches, and what is between them) the ratio that is
+//! the middle of all is taken as the speeds of both recordings. Of what a kind of call is beside it, as much counts as stands
+//! out from how kinds scatter: with `r` its logarithm and `σ` the scatter, `r·max(0, 1 − (3σ/r)²)` [Breiman 1995, the
+//! non-negative garrote].
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{ExecutionGraph, NodeId, Operand, Operands, OperandsId, OperatorId, Phase, Task, TaskKind};
+use crate::graph::{
+    ExecutionGraph, HostPart, NodeId, Operand, Operands, OperandsId, OperatorId, Phase, Task, TaskKind,
+};
 use crate::intern::NameId;
 use crate::stats;
 
@@ -26,9 +33,40 @@ pub struct BatchScaling {
     grown: Vec<(OperatorId, Operands)>,
 }
 
-/// Times of a kind of call at both batch sizes, in ns.
+/// Times of a kind of call at both batch sizes, in ns; of the second, what it would be at the speed of the first's host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct CallScaling([f64; 2]);
+
+/// How the host work of two recordings differs, whatever their batches: logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct HostSpeeds {
+    /// The second's times over the first's.
+    ratio: f64,
+    /// How kinds of calls scatter about that, as a standard deviation.
+    scatter: f64,
+}
+
+impl HostSpeeds {
+    /// Of the logarithms of the ratios of kinds of calls, each with the time that it weighs by.
+    fn of(ratios: &[(f64, f64)]) -> Option<Self> {
+        let ratio = stats::weighted_quantile(ratios.to_vec(), 0.5)?;
+        let apart = ratios.iter().map(|(of, weight)| ((of - ratio).abs(), *weight)).collect();
+        Some(Self { ratio, scatter: OF_NORMAL * stats::weighted_quantile(apart, 0.5)? })
+    }
+
+    /// The second time at the speed of the first recording, without what is as likely scatter.
+    fn at_first(self, [first, second]: [f64; 2]) -> f64 {
+        let beside = (second / first).ln() - self.ratio;
+        let certain = 1.0 - (STANDS_OUT * self.scatter / beside).powi(2);
+        first * if certain > 0.0 { (beside * certain).exp() } else { 1.0 }
+    }
+}
+
+/// What is within as many standard deviations of the others is scatter.
+const STANDS_OUT: f64 = 3.0;
+
+/// Standard deviation of a normal distribution over its median distance from the middle.
+const OF_NORMAL: f64 = 1.4826;
 
 /// Largest exponent: attention over longer inputs grows with the square.
 const LARGEST_EXPONENT: f64 = 2.0;
@@ -237,11 +275,21 @@ fn call_scalings(
         }
     }
     between(graph, other, &mut kinds, &mut times);
-    let law: FxHashMap<Kind, CallScaling> = times
-        .into_iter()
-        .filter_map(|(kind, [mine, theirs])| Some((kind, CallScaling([middle(mine)?, middle(theirs)?]))))
-        .collect();
-    kinds.iter().map(|kind| law.get(kind.as_ref()?).copied()).collect()
+    let known = |(kind, [mine, theirs]): (Kind, [Vec<f64>; 2])| {
+        let weight: f64 = mine.iter().sum();
+        Some((kind, weight, [middle(mine)?, middle(theirs)?]))
+    };
+    let known: Vec<(Kind, f64, [f64; 2])> = times.into_iter().filter_map(known).collect();
+    let host = [TaskKind::Host(HostPart::Between), TaskKind::Runtime].map(|kind| std::mem::discriminant(&kind));
+    let is_host = |kind: &Kind| host.contains(&kind.4);
+    let ratios = known.iter().filter(|(kind, ..)| is_host(kind));
+    let speeds = HostSpeeds::of(&ratios.map(|(_, weight, [a, b])| ((b / a).ln(), *weight)).collect::<Vec<_>>());
+    let at_one_speed = |(kind, _, [first, second]): (Kind, f64, [f64; 2])| {
+        let speeds = speeds.filter(|_| is_host(&kind));
+        (kind, CallScaling([first, speeds.map_or(second, |speeds| speeds.at_first([first, second]))]))
+    };
+    let laws: FxHashMap<Kind, CallScaling> = known.into_iter().map(at_one_speed).collect();
+    kinds.iter().map(|kind| laws.get(kind.as_ref()?).copied()).collect()
 }
 
 /// Adds the host's time between operators, by the name it is recorded under.
@@ -314,6 +362,20 @@ mod tests {
         let mut mine = tensor(&[64, 512, 129]);
         interpolate(&mut mine, &tensor(&[256, 512, 513]), 5.0);
         assert_eq!(mine.dims(), Some(&[1024, 512, 2049][..]));
+    }
+
+    #[test]
+    fn host_work_grows_with_the_batch_where_it_stands_out_from_how_fast_hosts_are() {
+        let times = [[10.0, 13.0], [20.0, 25.0], [30.0, 40.0], [15.0, 19.0], [8.0, 64.0]];
+        let ratios: Vec<(f64, f64)> = times.iter().map(|[a, b]: &[f64; 2]| ((b / a).ln(), *a)).collect();
+        let speeds = HostSpeeds::of(&ratios).unwrap();
+        assert!((speeds.ratio.exp() - 1.3).abs() < 1e-9, "the second host is as much slower");
+        for [first, second] in &times[..4] {
+            assert!((speeds.at_first([*first, *second]) - first).abs() < 1e-9);
+        }
+        let grown = speeds.at_first([8.0, 64.0]);
+        assert!((0.9 * 64.0 / 1.3..64.0 / 1.3).contains(&grown), "{grown}");
+        assert_eq!(HostSpeeds::of(&[]), None);
     }
 
     #[test]

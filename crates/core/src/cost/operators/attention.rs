@@ -110,7 +110,11 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
     let first = usize::from(backward);
     // 1 and 2 are triangles from the first and from the last key.
     let causal = args.value(causal_at).is_some_and(|value| matches!(value.trim(), "True" | "true" | "1" | "2"));
-    let size = size(args.tensor(first)?, args.tensor(first + 1)?, layout, causal)?;
+    let mut size = size(args.tensor(first)?, args.tensor(first + 1)?, layout, causal)?;
+    if let Some(values) = args.tensor(first + 2).and_then(<[u64]>::last) {
+        // Queries and keys of one size, values of another: FLOP and bytes are those of the mean.
+        size.dim = size.dim.saturating_add(*values).div_ceil(2);
+    }
     Some(attention_work(&size, backward, args.dtype_at(first)))
 }
 
@@ -131,9 +135,18 @@ fn size(query: &[u64], key: &[u64], layout: Layout, causal: bool) -> Option<Atte
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::operators::tests::operands;
 
     const SIZE: AttentionSize =
         AttentionSize { batch: 2, heads: 8, kv_heads: 8, queries: 128, keys: 128, dim: 64, causal: false };
+
+    #[test]
+    fn values_of_another_size_than_keys_count_as_they_are() {
+        let args = operands(&[&[4, 12, 100, 64], &[4, 12, 300, 64], &[4, 12, 300, 80]]);
+        let found = work("_scaled_dot_product_efficient_attention", Args::new(&args)).unwrap();
+        assert!((found.flop.0 - 414_720_000.0).abs() < 1.0, "{found:?}");
+        assert_eq!(found.bytes().0, 4 * 4 * 12 * (100 * (64 + 80) + 300 * (64 + 80)));
+    }
 
     #[test]
     fn attention_is_two_products_forward_and_five_backward() {

@@ -212,23 +212,58 @@ fn window(name: &str, kernel: &[i64]) -> u64 {
     if name.contains("adaptive") { 1 } else { size.saturating_mul(if kernel.len() == 1 { size } else { 1 }) }
 }
 
-/// Output elements: recorded, from the wanted size of adaptive pooling, or from stride 2 (the usual) along both axes.
+/// Output elements: recorded, from the wanted size of adaptive pooling, or from how often the window fits along each axis; where no window
+/// was recorded from stride 2, the usual.
 fn pooled(name: &str, args: Args<'_>, input: u64) -> u64 {
     if let Some(output) = args.output() {
         return elements(output);
     }
     let Some(dims) = args.tensor(0) else { return input };
-    let (spatial, sizes) = (dims.len().saturating_sub(2), |at: usize| args.numbers(at).filter(|list| !list.is_empty()));
     let planes = elements(&dims[..dims.len().min(2)]);
     if name.contains("adaptive") {
-        let wanted = sizes(1).unwrap_or_else(|| vec![1]);
+        let wanted = args.numbers(1).filter(|list| !list.is_empty()).unwrap_or_else(|| vec![1]);
         return wanted.iter().fold(planes, |count, dim| count.saturating_mul(dim.unsigned_abs()));
     }
-    let strides = sizes(2).or_else(|| sizes(1)).unwrap_or_else(|| vec![2]);
-    (0..spatial).fold(planes, |product, axis| {
-        let stride = strides.get(axis).or_else(|| strides.first()).map_or(2, |stride| stride.unsigned_abs().max(1));
-        product.saturating_mul(dims[2 + axis].div_ceil(stride))
-    })
+    let window = PoolingWindow::of(name, args);
+    let sizes = dims.iter().skip(2).enumerate();
+    sizes.fold(planes, |product, (axis, &size)| product.saturating_mul(window.fits(axis, size)))
+}
+
+/// What a pooling operator without recorded result says of its window. Of each list one number is of all axes.
+struct PoolingWindow {
+    kernel: Vec<i64>,
+    stride: Vec<i64>,
+    padding: Vec<i64>,
+    dilation: Vec<i64>,
+    /// Whether a window may reach beyond the padded input.
+    ceil: bool,
+}
+
+impl PoolingWindow {
+    fn of(name: &str, args: Args<'_>) -> Self {
+        let list = |at: usize| args.numbers(at).unwrap_or_default();
+        // Largest values have a dilation before the rounding, means have none.
+        let (dilation, ceil) = if name.contains("max_pool") { (list(4), 5) } else { (Vec::new(), 4) };
+        let ceil = args.truth(ceil).unwrap_or(false);
+        Self { kernel: list(1), stride: list(2), padding: list(3), dilation, ceil }
+    }
+
+    /// At how many places of an axis of `size` it fits.
+    fn fits(&self, axis: usize, size: u64) -> u64 {
+        let of = |list: &[i64]| list.get(axis).or_else(|| list.first()).map(|number| number.unsigned_abs());
+        let kernel = of(&self.kernel).filter(|&kernel| kernel > 0);
+        let stride = of(&self.stride).or(kernel).unwrap_or(2).max(1);
+        let Some(kernel) = kernel else { return size.div_ceil(stride) };
+        let padding = of(&self.padding).unwrap_or(0);
+        let span = (kernel - 1).saturating_mul(of(&self.dilation).unwrap_or(1).max(1)).saturating_add(1);
+        let room = size.saturating_add(padding.saturating_mul(2)).saturating_sub(span);
+        if !self.ceil {
+            return room / stride + 1;
+        }
+        let places = room.div_ceil(stride) + 1;
+        // The last window begins within the input or what pads it before.
+        places - u64::from((places - 1).saturating_mul(stride) >= size.saturating_add(padding))
+    }
 }
 
 /// The work of a multi-tensor or fused optimizer operator over lists of tensors.
@@ -319,6 +354,23 @@ mod tests {
         let work = pooling("max_pool2d_with_indices", Args::new(&args)).unwrap();
         assert!((work.flop.0 - 2.0 * 64.0 * 256.0 * 8.0).abs() < 1e-9);
         assert_eq!(work.written, Bytes(2 * 64 * 256 * (4 + 8)));
+    }
+
+    #[test]
+    fn a_window_is_put_where_it_fits() {
+        let written = |name: &str, size: u64, numbers: &[&str]| {
+            let mut args = operands(&[&[1, 10, size, size]]);
+            args.inputs.extend(numbers.iter().map(|number| value(number)));
+            pooling(name, Args::new(&args)).unwrap().written.0 / 40
+        };
+        assert_eq!(written("avg_pool2d", 7, &["[7, 7]", "[1, 1]", "[0, 0]"]), 1);
+        assert_eq!(written("avg_pool2d", 8, &["[2, 2]", "[]", "0"]), 16, "without a stride windows do not overlap");
+        assert_eq!(written("max_pool2d", 224, &["3", "2", "0"]), 111 * 111);
+        assert_eq!(written("max_pool2d", 224, &["3", "2", "0", "1", "True"]), 112 * 112);
+        assert_eq!(written("avg_pool2d", 5, &["2", "2", "0", "True"]), 9);
+        assert_eq!(written("max_pool2d", 9, &["3", "1", "0", "2", "False"]), 25, "its taps are two apart");
+        assert_eq!(written("max_pool2d", 2, &["9", "1", "0"]), 1, "a damaged window");
+        assert_eq!(written("max_pool2d", 9, &[]), 25, "nothing recorded");
     }
 
     #[test]

@@ -43,8 +43,7 @@ impl Decisive {
 
     /// The slowest circuit of the cycle of `resolved`: what its period is the sum of.
     pub(super) fn of_period(resolved: &Resolved, circuit: &Circuit) -> Self {
-        let rows = &resolved.cycle.graph.node_of;
-        let tasks = circuit.tasks.iter().map(|task| TaskId(rows[task.0 as usize])).collect();
+        let tasks = circuit.tasks.iter().filter_map(|&task| row_of(resolved, task)).collect();
         Self { tasks, iterations: circuit.copies.max(1) }
     }
 
@@ -92,6 +91,11 @@ impl Decisive {
     }
 }
 
+/// The task of which `task` of the cycle is a copy; `None` of one that stands for work of earlier copies, and of joints.
+fn row_of(resolved: &Resolved, task: TaskId) -> Option<TaskId> {
+    resolved.cycle.graph.node(task).map(|row| TaskId(row.index() as u32))
+}
+
 /// The most that the work of one iteration on one stream takes, its predictions' errors on top: no iteration is shorter than that work,
 /// also where as predicted other work decides.
 ///
@@ -104,7 +108,7 @@ pub(super) fn busiest_stream(resolved: &Resolved) -> DurNs {
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
     let (predicted, added) = (predictions(resolved), resolved.added_by_task());
     let mut streams: FxHashMap<LaneId, (DurNs, Errors)> = FxHashMap::default();
-    for task in resolved.cycle.graph.node_of.iter().filter(|&&row| row != u32::MAX).map(|&row| TaskId(row)) {
+    for task in (0..resolved.cycle.graph.len() as u32).filter_map(|task| row_of(resolved, TaskId(task))) {
         let traced = timed.node(task).map(|node| (graph.tasks[node].kind, graph.tasks[node].lane));
         let placed = traced.or_else(|| added.get(&task).map(|added| (added.kind, added.lane)));
         let Some((_, lane)) = placed.filter(|(kind, _)| kind.is_device()) else { continue };

@@ -2,7 +2,7 @@
 //!
 //! Reads traces; knows no tasks and no dependencies.
 
-use crate::trace::steps::{OddRanges, StepRange, steps_and_odd_ranges as told_steps};
+use crate::trace::steps::{OddRanges, StepRange, is_step_name, steps_and_odd_ranges as told_steps};
 use crate::trace::{Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
@@ -31,6 +31,8 @@ pub struct Step {
     pub events: u64,
     /// Whether an execution-trace observer was on, which slows a step.
     pub observed: bool,
+    /// How many recorded steps it consists of, see [`StepRange::parts`].
+    pub parts: u32,
 }
 
 impl Step {
@@ -57,6 +59,7 @@ pub(super) fn steps_and_odd_ranges(trace: &Trace) -> (Vec<Step>, OddRanges) {
         dur: step.end.since(step.start),
         events: 0,
         observed: false,
+        parts: step.parts,
     };
     let (told, odd) = told_steps(trace);
     let mut steps: Vec<Step> = told.into_iter().map(step).collect();
@@ -137,13 +140,23 @@ pub struct Window {
     pub tail: TimeNs,
     /// The thread that recorded the steps.
     pub main: Option<TrackId>,
+    /// How many batches the chosen iteration runs on: as many as the profiler was told of steps in it.
+    pub batches: u32,
 }
 
 impl Window {
     /// The window of step `chosen` of `steps`; of all host and device work (`span`) when there are none.
     pub fn of(steps: &[Step], chosen: Option<usize>, span: (TimeNs, TimeNs)) -> Self {
         let Some((index, step)) = chosen.and_then(|i| Some((i, steps.get(i)?))) else {
-            return Self { name: String::new(), start: span.0, split: None, end: span.1, tail: span.1, main: None };
+            return Self {
+                name: String::new(),
+                start: span.0,
+                split: None,
+                end: span.1,
+                tail: span.1,
+                main: None,
+                batches: 1,
+            };
         };
         let before = index.checked_sub(1).map(|i| &steps[i]);
         Self {
@@ -153,6 +166,7 @@ impl Window {
             end: step.end(),
             tail: step.end(),
             main: Some(step.track),
+            batches: if is_step_name(&step.name) { step.parts } else { 1 },
         }
     }
 }
@@ -162,7 +176,8 @@ fn follows(before: &Step, step: &Step) -> bool {
     let number = |step: &Step| -> Option<u64> {
         step.name.rsplit(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
     };
-    number(before).zip(number(step)).is_some_and(|(before, number)| before.checked_add(1) == Some(number))
+    let parts = u64::from(step.parts);
+    number(before).zip(number(step)).is_some_and(|(before, number)| before.checked_add(parts) == Some(number))
 }
 
 #[cfg(test)]
@@ -170,7 +185,7 @@ mod tests {
     use super::*;
 
     fn step(dur: i64, events: u64, observed: bool) -> Step {
-        Step { name: String::new(), track: TrackId(0), start: TimeNs(0), dur: DurNs(dur), events, observed }
+        Step { name: String::new(), track: TrackId(0), start: TimeNs(0), dur: DurNs(dur), events, observed, parts: 1 }
     }
 
     #[test]

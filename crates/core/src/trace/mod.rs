@@ -34,6 +34,7 @@ pub mod steps;
 mod stream;
 pub mod table;
 pub mod track;
+mod turns;
 
 use format::Format;
 

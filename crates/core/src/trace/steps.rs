@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::units::{DurNs, TimeNs};
 
-use super::{Category, EventId, Trace, TrackId, TrackKind};
+use super::{Category, EventId, Trace, TrackId, TrackKind, turns};
 
 /// A step of the host's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct StepRange {
     pub start: TimeNs,
     /// When it ends.
     pub end: TimeNs,
+    /// How many recorded steps it consists of: one, or as many kinds of them as take turns.
+    pub parts: u32,
 }
 
 /// How many ranges of steps cannot stand as they were recorded.
@@ -28,6 +30,10 @@ pub struct OddRanges {
     pub nested: usize,
     /// Longer than until the next one begins: they end there.
     pub overlapping: usize,
+    /// Kinds of steps that take turns: as many are one step; 0 where there is one kind.
+    pub kinds: usize,
+    /// Of no whole turn.
+    pub beside_turns: usize,
 }
 
 /// Ranges that overlap no more than this do so as times were rounded.
@@ -40,7 +46,7 @@ pub fn is_step_name(name: &str) -> bool {
 
 /// The steps in order of start: annotations (operators in 2021) on the host thread that recorded most of them. Without any, a step
 /// ends with each update of the parameters, of two or more, and the next begins. That a profiler waits for the device before it
-/// stops is no part of the last.
+/// stops is no part of the last. Steps of several kinds that take turns are one step.
 ///
 /// # Complexity
 /// O(events + names).
@@ -50,6 +56,13 @@ pub fn steps(trace: &Trace) -> Vec<StepRange> {
 
 /// As [`steps`], with what was recorded of them that cannot be.
 pub fn steps_and_odd_ranges(trace: &Trace) -> (Vec<StepRange>, OddRanges) {
+    let (mut steps, mut odd) = recorded(trace);
+    (odd.kinds, odd.beside_turns) = turns::join(trace, &mut steps).unwrap_or_default();
+    (steps, odd)
+}
+
+/// The steps one by one.
+fn recorded(trace: &Trace) -> (Vec<StepRange>, OddRanges) {
     let told = ranges_named(trace, is_step_name);
     if told.is_empty() {
         return (between_updates(trace), OddRanges::default());
@@ -59,6 +72,7 @@ pub fn steps_and_odd_ranges(trace: &Trace) -> (Vec<StepRange>, OddRanges) {
         track: trace.events.track(id),
         start: trace.events.start(id),
         end: trace.events.end(id),
+        parts: 1,
     };
     let (mut steps, odd) = one_after_another(told.iter().map(step).collect());
     leave_out_the_profilers_wait(trace, &mut steps);
@@ -153,7 +167,7 @@ fn between_updates(trace: &Trace) -> Vec<StepRange> {
     let mut start = first_host_work(trace).unwrap_or_else(|| trace.events.start(first));
     let step = |(number, end): (usize, TimeNs)| {
         let begins = std::mem::replace(&mut start, end);
-        StepRange { name: format!("step {number}"), track: trace.events.track(first), start: begins, end }
+        StepRange { name: format!("step {number}"), track: trace.events.track(first), start: begins, end, parts: 1 }
     };
     if ends.len() > 1 { ends.into_iter().enumerate().map(step).collect() } else { Vec::new() }
 }
@@ -176,7 +190,7 @@ mod tests {
     use crate::trace::load_bytes;
 
     /// A trace with such host ranges: name, start and duration in µs.
-    fn recorded(ranges: &[(&str, u32, u32)]) -> Trace {
+    fn trace_of(ranges: &[(&str, u32, u32)]) -> Trace {
         let event = |(name, ts, dur): &(&str, u32, u32)| {
             let category =
                 if name.starts_with("aten") || name.starts_with("autograd") { "cpu_op" } else { "user_annotation" };
@@ -189,7 +203,7 @@ mod tests {
 
     /// Its steps: name, start and end in µs.
     fn found(ranges: &[(&str, u32, u32)]) -> Vec<(String, i64, i64)> {
-        let trace = recorded(ranges);
+        let trace = trace_of(ranges);
         let origin = steps(&trace).first().map_or(TimeNs(0), |step| step.start);
         let us = |time: TimeNs| time.since(origin).0 / 1000;
         steps(&trace).into_iter().map(|step| (step.name, us(step.start), us(step.end))).collect()
@@ -230,7 +244,7 @@ mod tests {
     fn ranges_of_steps_on_one_thread_come_one_after_another() {
         let told = [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 100), ("ProfilerStep#3", 200, 100)];
         let with = |more: &[(&str, u32, u32)]| {
-            let trace = recorded(&[&told, more].concat());
+            let trace = trace_of(&[&told, more].concat());
             let (found, odd) = steps_and_odd_ranges(&trace);
             (found.into_iter().map(|step| (step.name, step.start, step.end)).collect::<Vec<_>>(), odd)
         };
@@ -240,12 +254,12 @@ mod tests {
         assert_eq!((twice, odd), (plain.clone(), OddRanges { repeated: 2, ..none }));
         let (outer, odd) = with(&[("ProfilerStep#1", 20, 30), ("ProfilerStep#9", 100, 40)]);
         assert_eq!((outer, odd), (plain, OddRanges { nested: 2, ..none }));
-        let trace = recorded(&[("ProfilerStep#1", 0, 170), ("ProfilerStep#2", 100, 170), ("ProfilerStep#3", 200, 170)]);
+        let trace = trace_of(&[("ProfilerStep#1", 0, 170), ("ProfilerStep#2", 100, 170), ("ProfilerStep#3", 200, 170)]);
         let odd = steps_and_odd_ranges(&trace).1;
         assert_eq!(odd, OddRanges { overlapping: 2, ..none });
         let lengths: Vec<i64> = steps(&trace).iter().map(|step| step.end.since(step.start).0 / 1000).collect();
         assert_eq!(lengths, [100, 100, 170]);
-        let rounded = recorded(&[("ProfilerStep#1", 0, 101), ("ProfilerStep#2", 100, 100)]);
+        let rounded = trace_of(&[("ProfilerStep#1", 0, 101), ("ProfilerStep#2", 100, 100)]);
         assert_eq!(steps_and_odd_ranges(&rounded).1, none);
     }
 

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, TimedGraph};
+use crate::trace::steps::OddRanges;
 use crate::trace::{EventId, RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs};
 
@@ -62,7 +63,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         tasks: ordered.graph,
         lanes,
         batch_size: operators.batch_size(&names),
-        batches: ranks.iter().filter_map(|rank| rank.input.trace.batches).max().map_or(1, NonZeroU32::get),
+        batches: batches(ranks),
         operators: operators.list,
         operands: operators.operands,
         names,
@@ -270,6 +271,12 @@ fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
     }
 }
 
+/// How many batches the iteration runs on: as an exported trace says, or as many as steps are one iteration.
+fn batches(ranks: &[Prepared<'_>]) -> u32 {
+    let told = ranks.iter().filter_map(|rank| rank.input.trace.batches).max().map_or(1, NonZeroU32::get);
+    told.saturating_mul(ranks.iter().map(|rank| rank.window.batches).max().unwrap_or(1))
+}
+
 /// Says which ranges of steps were not taken as they were recorded, and which steps were not considered.
 fn note_odd_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
     for rank in ranks {
@@ -282,6 +289,16 @@ fn note_odd_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
         for (code, count, what) in told.into_iter().filter(|&(_, count, _)| count > 0) {
             found.warn(code, format!("rank {number}: {count} ranges of steps {what}"));
         }
+    }
+    if let Some(OddRanges { kinds, beside_turns, .. }) =
+        ranks.first().map(|first| first.odd).filter(|odd| odd.kinds > 0)
+    {
+        let beside =
+            if beside_turns > 0 { format!("; {beside_turns} of no whole turn are left out") } else { String::new() };
+        found.note(
+            "steps-in-turn",
+            format!("steps of {kinds} kinds take turns: {kinds} of them are one iteration{beside}"),
+        );
     }
     if let Some(first) = ranks.first().filter(|first| first.small > 0) {
         let (small, all) = (first.small, first.steps);

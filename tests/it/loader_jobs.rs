@@ -140,3 +140,24 @@ fn a_rank_without_work_is_left_out_of_its_job_and_said() {
     assert_eq!(said.len(), 1);
     assert!(said[0].message.contains("r0.json"), "{said:?}");
 }
+
+#[test]
+fn a_copy_of_a_trace_is_no_second_rank() {
+    let of = |name: &str, ts: u32| {
+        format!(
+            r#"{{"traceEvents": [{{"ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 1, "tid": 1, "ts": {ts}, "dur": 5}}]}}"#
+        )
+    };
+    let ranks_of = |files: &[(&str, String)]| {
+        let files: Vec<(&str, &[u8])> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
+        let opened = trace::open_bytes(&files).unwrap();
+        let said = opened.diagnostics.sorted().into_iter().filter(|note| note.code == "repeated-trace").count();
+        (opened.jobs.iter().map(|job| ranks(job).len()).sum::<usize>(), said)
+    };
+    let trace = of("c10d::allreduce_", 10);
+    assert_eq!(ranks_of(&[("a.json", trace.clone()), ("b.json", trace.clone())]), (1, 1));
+    assert_eq!(ranks_of(&[("a.json", trace.clone()), ("b.json", of("c10d::allreduce_", 11))]), (2, 0));
+    let told =
+        |rank: u32| trace.replacen('{', &format!(r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "#), 1);
+    assert_eq!(ranks_of(&[("a.json", told(0)), ("b.json", told(1))]), (2, 0), "they say that they are two");
+}

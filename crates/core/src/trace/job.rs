@@ -38,6 +38,12 @@ pub(super) fn group(
 ) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for trace in traces {
+        if let Some(same) = jobs.iter().flat_map(|job| &job.ranks).find_map(|rank| repeated(&trace, rank)) {
+            let (path, other) = (trace.path.display(), same.path.display());
+            let text = format!("{path} is left out: it holds the same events as {other}, at the same times");
+            diagnostics.warn("repeated-trace", text);
+            continue;
+        }
         match jobs.iter_mut().find_map(|job| Some((job.place_for(&trace)?, job))) {
             Some((rank, job)) => job.ranks.push(RankTrace::new(rank, trace)),
             None => jobs.push(Job { ranks: vec![RankTrace::new(place(&trace).map_or(0, |p| p.rank), trace)] }),
@@ -56,6 +62,12 @@ pub(super) fn group(
         }
     }
     jobs
+}
+
+/// The trace of `rank`, where `trace` is another copy of it: no two ranks do the same at the same nanosecond, unless they say that they are two.
+fn repeated<'a>(trace: &Trace, rank: &'a RankTrace) -> Option<&'a Trace> {
+    let other = rank.trace.as_ref().filter(|other| other.rank.is_none() && trace.rank.is_none())?;
+    (trace.origin == other.origin && trace.events == other.events && !trace.events.is_empty()).then_some(other)
 }
 
 /// Leaves out the ranks of a job of which no work was recorded, where some was of others.

@@ -38,10 +38,14 @@ pub(super) fn group(
 ) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for trace in traces {
-        if let Some(same) = jobs.iter().flat_map(|job| &job.ranks).find_map(|rank| repeated(&trace, rank)) {
-            let (path, other) = (trace.path.display(), same.path.display());
-            let text = format!("{path} is left out: it holds the same events as {other}, at the same times");
+        let copied = jobs.iter().flat_map(|job| &job.ranks).find_map(|rank| copied(&trace, rank));
+        if let Some(original) = copied {
+            let (path, original) = (trace.path.display(), original.path.display());
+            let text = format!(
+                "{path} holds the same events as {original}, at the same times: it is opened as a job of its own"
+            );
             diagnostics.warn("repeated-trace", text);
+            jobs.push(Job { ranks: vec![RankTrace::new(0, trace)] });
             continue;
         }
         match jobs.iter_mut().find_map(|job| Some((job.place_for(&trace)?, job))) {
@@ -64,10 +68,14 @@ pub(super) fn group(
     jobs
 }
 
-/// The trace of `rank`, where `trace` is another copy of it: no two ranks do the same at the same nanosecond, unless they say that they are two.
-fn repeated<'a>(trace: &Trace, rank: &'a RankTrace) -> Option<&'a Trace> {
+/// The trace of `rank`, where `trace` is a copy of it: no two ranks do the same at the same nanosecond, unless they say that they are two.
+fn copied<'a>(trace: &Trace, rank: &'a RankTrace) -> Option<&'a Trace> {
     let other = rank.trace.as_ref().filter(|other| other.rank.is_none() && trace.rank.is_none())?;
-    (trace.origin == other.origin && trace.events == other.events && !trace.events.is_empty()).then_some(other)
+    let is_same = trace.origin == other.origin
+        && trace.events == other.events
+        && trace.tensor_args == other.tensor_args
+        && trace.names.iter().eq(other.names.iter());
+    (is_same && !trace.events.is_empty()).then_some(other)
 }
 
 /// Leaves out the ranks of a job of which no work was recorded, where some was of others.

@@ -196,6 +196,29 @@ mod tests {
     }
 
     #[test]
+    fn a_model_has_its_sizes_but_for_the_batch() {
+        let of = |batch: u64, shapes: &[&[u64]]| {
+            let mut table = table(batch, 1, &["aten::addmm", "aten::relu", "aten::addmm"]);
+            for (layer, shape) in table.layers.iter_mut().zip(shapes) {
+                layer.shape = shape.to_vec();
+            }
+            table
+        };
+        let small = of(64, &[&[64, 512], &[64, 512], &[512]]);
+        assert!(small.is_of_model(&of(64, &[&[64, 512], &[64, 512], &[512]])));
+        assert!(small.is_of_model(&of(256, &[&[256, 512], &[256, 512], &[512]])));
+        assert!(small.is_of_model(&of(256, &[&[], &[], &[]])), "not recorded");
+        assert!(!small.is_of_model(&of(64, &[&[64, 4096], &[64, 4096], &[4096]])), "wider");
+        assert!(!small.is_of_model(&of(256, &[&[256, 1024], &[256, 1024], &[1024]])));
+        let unknown = |mut table: LayerTable| {
+            table.batch = None;
+            table
+        };
+        assert!(unknown(small.clone()).is_of_model(&of(256, &[&[256, 512], &[256, 512], &[512]])));
+        assert!(!unknown(small).is_of_model(&of(256, &[&[256, 1024], &[256, 1024], &[1024]])));
+    }
+
+    #[test]
     fn models_devices_and_levels_are_profiles_of_their_own_and_compared_with_the_first() {
         let catalog = Catalog::builtin().unwrap();
         let (v100, a100) = (catalog.find("V100").unwrap(), catalog.find("A100").unwrap());

@@ -77,6 +77,9 @@ pub struct LayerKernel {
     pub node: NodeId,
 }
 
+/// Share of the layers of two runs of one model that have the same sizes at least: some go by the data.
+const OF_ONE_MODEL: f64 = 0.8;
+
 /// Layers and kernels of one run, or of several as one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LayerTable {
@@ -166,10 +169,27 @@ impl LayerTable {
         table
     }
 
-    /// Whether it is of the model that `other` is of: the same layers in the same order, where either has any.
+    /// Whether it is of the model that `other` is of: the same layers in the same order, of the same sizes but for the batch, where either
+    /// has any.
     pub fn is_of_model(&self, other: &Self) -> bool {
         let either_has_none = self.layers.is_empty() || other.layers.is_empty();
-        either_has_none || self.layers.iter().map(|layer| &layer.name).eq(other.layers.iter().map(|layer| &layer.name))
+        let names = |table: &Self| table.layers.iter().map(|layer| layer.name.clone()).collect::<Vec<_>>();
+        either_has_none || names(self) == names(other) && self.has_sizes_of(other)
+    }
+
+    /// Whether dimensions of most layers are those of `other`, or as much larger as the batch.
+    fn has_sizes_of(&self, other: &Self) -> bool {
+        let pairs = self.layers.iter().zip(&other.layers).map(|(mine, theirs)| (&mine.shape, &theirs.shape));
+        let known: Vec<(&Vec<u64>, &Vec<u64>)> = pairs.filter(|(a, b)| !a.is_empty() && !b.is_empty()).collect();
+        let dims = || known.iter().flat_map(|(a, b)| a.iter().copied().zip(b.iter().copied()));
+        // Without batch sizes the first dimension that differs tells them.
+        let batches = self.batch.zip(other.batch).or_else(|| dims().find(|(a, b)| a != b)).unwrap_or((1, 1));
+        let is_scaled =
+            |(a, b): (u64, u64)| u128::from(a) * u128::from(batches.1) == u128::from(b) * u128::from(batches.0);
+        let alike = |(a, b): &&(&Vec<u64>, &Vec<u64>)| {
+            a.len() == b.len() && a.iter().zip(*b).all(|(&a, &b)| a == b || is_scaled((a, b)))
+        };
+        known.iter().filter(alike).count() as f64 >= OF_ONE_MODEL * known.len() as f64
     }
 
     /// Several runs of the same model as one: every time is the trimmed mean over the runs that have the layer or kernel, as

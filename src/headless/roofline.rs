@@ -11,6 +11,7 @@ use crate::cli::{Iteration, RooflineArgs};
 use retime_core::analysis::roofline::{
     AlgorithmPoint, AlgorithmSeries, FIGURES, Limit, Place, Point, Roofs, dominant_precision, points, unknown,
 };
+use retime_core::cost::significant::significant;
 use retime_core::device::{DeviceKind, DeviceProfile};
 use retime_core::graph::LaneKind;
 use retime_core::units::{BytesPerSec, DurNs, Percent};
@@ -141,9 +142,12 @@ fn planes(roofs: &Roofs) -> Planes {
     }
 }
 
+/// Digits that roofs are told with.
+const DIGITS: usize = 5;
+
 fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::Result<()> {
     let roofs = &answer.roofs;
-    let (tflops, gb_s) = (roofs.peak.0 / 1e12, roofs.memory.0 / 1e9);
+    let [tflops, gb_s] = [roofs.peak.0 / 1e12, roofs.memory.0 / 1e9].map(|rate| significant(rate, DIGITS));
     writeln!(
         out,
         "{} at {}: {tflops} TFLOP/s, {gb_s} GB/s, ridge {:.2} FLOP/B",

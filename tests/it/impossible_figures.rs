@@ -5,6 +5,7 @@ use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::{self, Grouping, Level, Predictor};
 use retime_core::analysis::roofline::{Place, points};
 use retime_core::cost::Family;
+use retime_core::device::{DeviceProfile, Precision};
 use retime_core::engine::{Loaded, Outcome};
 use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::{Scenario, parse_step};
@@ -301,6 +302,31 @@ fn a_step_that_makes_a_kernel_move_more_than_any_memory_holds_is_not_done() {
     let loaded = engine.load_bytes(text.as_bytes(), "relu.json", &BuildOptions::default()).unwrap();
     let outcome = evaluated(&engine, &loaded, &["resize-batch 1073741824 from 256"]);
     assert!(outcome.steps[0].is_impossible, "{:?}", outcome.summary.memory_bytes);
+}
+
+#[test]
+fn an_instance_of_a_device_has_its_own_multiprocessors_and_memory() {
+    let of = |name: &str, memory: u64, sms: u32| {
+        let text = format!(
+            r#"{{"deviceProperties": [{{"name": "{name}", "id": 0, "totalGlobalMem": {memory}, "numSms": {sms}}}], "traceEvents": [
+            {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 120, "dur": 5,
+             "args": {{"correlation": 1}}}},
+            {{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 130, "dur": 1500,
+             "args": {{"device": 0, "stream": 7, "correlation": 1}}}}]}}"#
+        );
+        let loaded = engine().load_bytes(text.as_bytes(), "part.json", &BuildOptions::default()).unwrap();
+        let said = loaded.diagnostics().sorted().into_iter().filter(|note| note.code == "part-of-device").count();
+        (DeviceProfile::clone(&loaded.context.devices[0].profile), said)
+    };
+    let (whole, none) = of("NVIDIA A100-SXM4-80GB", 84_929_347_584, 108);
+    assert_eq!((whole.id.as_str(), none), ("A100-80", 0));
+    let (part, said) = of("NVIDIA A100-SXM4-80GB MIG 1g.10gb", 10_200_547_328, 14);
+    assert_eq!((part.sm_count, part.memory.0, said), (14, 10_200_547_328, 1));
+    let share = |of: fn(&DeviceProfile) -> f64| of(&part) / of(&whole);
+    assert!((share(|device| device.peak_rate(Precision::Fp32).0) - 14.0 / 108.0).abs() < 1e-9);
+    assert!((0.1..0.13).contains(&share(|device| device.bandwidth().0)), "bandwidth is divided as memory is");
+    let (shared, _) = of("NVIDIA A100-SXM4-80GB", 10_200_547_328, 108);
+    assert!((shared.bandwidth().0 - whole.bandwidth().0).abs() < 1.0, "all multiprocessors, in turn with others");
 }
 
 #[test]

@@ -261,6 +261,10 @@ pub struct DeviceProfile {
     pub sources: BTreeMap<String, String>,
 }
 
+/// A process that is told of as large a share of a device's multiprocessors and memory has all of it: drivers keep some memory, and
+/// boards have some multiprocessors off.
+const WHOLE: f64 = 0.8;
+
 /// The key of a device that nobody knows.
 const UNKNOWN: &str = "unknown device";
 
@@ -330,6 +334,40 @@ impl DeviceProfile {
         heir.distances.insert(self.id.clone(), 0.0);
         heir.lineage.insert(0, std::mem::replace(&mut heir.id, id.to_owned()));
         heir
+    }
+
+    /// What of it a process sees that was given a part only, e.g. an instance of MIG [NVIDIA: compute is divided by multiprocessors, and
+    /// cache and bandwidth as memory is].
+    ///
+    /// # Arguments
+    /// `sm_count`, `memory`: as recorded; 0 where they were not.
+    ///
+    /// # Returns
+    /// `None` where it is the whole device. Without fewer multiprocessors, less memory is no slower one.
+    pub fn part(&self, name: &str, sm_count: u32, memory: Bytes) -> Option<Self> {
+        let share = |part: f64, all: f64| if part > 0.0 { (part / all.max(1.0)).min(1.0) } else { 1.0 };
+        let compute = share(f64::from(sm_count), f64::from(self.sm_count));
+        let holds = share(memory.0 as f64, self.memory.0 as f64);
+        if self.kind != DeviceKind::Gpu || (compute >= WHOLE && holds >= WHOLE) {
+            return None;
+        }
+        let mut part = self.heir(&format!("{} part", self.id));
+        part.name = name.to_owned();
+        part.recorded_as = Vec::new();
+        if holds < WHOLE {
+            part.memory = memory;
+        }
+        if compute < WHOLE {
+            part.sm_count = sm_count;
+            part.peak.values_mut().for_each(|rate| rate.0 *= compute);
+            let moves = if holds < WHOLE { holds } else { 1.0 };
+            part.scale_memory_bandwidth(moves);
+            part.l2 = Bytes((part.l2.0 as f64 * moves).round() as u64);
+            part.l2_bandwidth.0 *= moves;
+        }
+        let apart = part.distance(self);
+        part.distances.values_mut().for_each(|distance| *distance += apart);
+        Some(part)
     }
 
     /// How far its figures lie from those of the device `id`, in powers of two of the one that differs most; `None` where it is neither

@@ -300,6 +300,9 @@ impl Engine {
         if let Some(taken) = context.taken_by_figures(&graph).filter(|_| self.device.is_none()) {
             notes.add(Severity::Warning, "device-by-figures", &taken, None, || taken.clone());
         }
+        if let Some(part) = context.parts_of_devices(&graph) {
+            notes.add(Severity::Warning, "part-of-device", &part, None, || part.clone());
+        }
         let base = base.on_devices(&context.devices).with_table_facts(facts);
         refuted::tell(&base, &mut notes);
         refuted::tell_overlaps(&graph, &mut notes);

@@ -182,6 +182,19 @@ impl Context {
         ))
     }
 
+    /// Of which device a rank had a part only, as its trace records; `None` where none had.
+    pub fn parts_of_devices(&self, graph: &ExecutionGraph) -> Option<String> {
+        let ranks = graph.ranks.iter().zip(&self.devices).filter(|(_, device)| device.recognised);
+        let named = ranks.filter_map(|(part, device)| Some((part.device.as_ref()?, &device.profile)));
+        let (recorded, profile) = named.into_iter().find(|(_, profile)| self.catalog.named(&profile.id).is_err())?;
+        Some(format!(
+            "the trace records {} multiprocessors and {} of memory: a part of {}, whose figures are divided so",
+            recorded.sm_count,
+            recorded.memory,
+            profile.lineage.first()?
+        ))
+    }
+
     /// A context for `graph` with the devices, models and overheads that come with the program.
     ///
     /// # Errors
@@ -202,7 +215,8 @@ fn device_of(part: &RankPart, catalog: &Catalog, used: bool) -> Option<RankDevic
     let by_name = recorded.and_then(|device| catalog.recognise(&device.name));
     let known = by_name.or_else(|| recorded.and_then(|device| catalog.alike(device.sm_count, device.memory)));
     if let Some(profile) = known {
-        return Some(RankDevice { profile: profile.clone(), recognised: true });
+        let part = recorded.and_then(|device| profile.part(&device.name, device.sm_count, device.memory));
+        return Some(RankDevice { profile: part.map_or_else(|| Arc::clone(profile), Arc::new), recognised: true });
     }
     let common = |name| catalog.find(name).ok().or_else(|| catalog.iter().next());
     let profile = if used || recorded.is_some() {

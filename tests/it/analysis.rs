@@ -93,6 +93,7 @@ impl ByHand {
             others: Vec::new(),
             trace_index: 0,
             device: None,
+            unlike: None,
             clock: Clock::default(),
             iteration: String::new(),
             window_start: TimeNs(0),

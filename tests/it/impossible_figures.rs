@@ -330,6 +330,32 @@ fn an_instance_of_a_device_has_its_own_multiprocessors_and_memory() {
 }
 
 #[test]
+fn what_ran_on_two_unlike_devices_moves_to_no_other() {
+    let of = |second: &str| {
+        let kernel = |id: u32, ts: u32| {
+            format!(
+                r#"{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": {ts}, "dur": 5,
+             "args": {{"correlation": {}}}}},
+            {{"ph": "X", "cat": "kernel", "name": "gemm", "pid": {id}, "tid": 7, "ts": {}, "dur": 500,
+             "args": {{"device": {id}, "stream": 7, "correlation": {}}}}}"#,
+                id + 1,
+                ts + 10,
+                id + 1
+            )
+        };
+        let devices = format!(r#"{{"name": "Tesla V100-SXM2-16GB", "id": 0}}, {{"name": "{second}", "id": 1}}"#);
+        let text =
+            format!(r#"{{"deviceProperties": [{devices}], "traceEvents": [{}, {}]}}"#, kernel(0, 120), kernel(1, 140));
+        let engine = engine();
+        let loaded = engine.load_bytes(text.as_bytes(), "two.json", &BuildOptions::default()).unwrap();
+        let outcome = evaluated(&engine, &loaded, &["swap-gpu A100-80"]);
+        outcome.steps[0].is_impossible
+    };
+    assert!(of("NVIDIA H100 80GB HBM3"));
+    assert!(!of("Tesla V100-SXM2-16GB"));
+}
+
+#[test]
 fn an_embedding_of_more_numbers_than_a_machine_addresses_stops_nothing() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs/embedding_of_wide_rows.json");
     let loaded = engine().load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0);

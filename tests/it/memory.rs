@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use retime::session::{Engine, Loaded, MemorySummary};
+use retime_core::graph::BuildOptions;
 use retime_core::memory::MemorySource;
 use retime_core::scenario::Scenario;
 
@@ -144,4 +145,49 @@ fn gradients_of_looked_up_rows_follow_the_batch_in_both_directions() {
     let back = large.under(&["resize-batch 256"]);
     assert_eq!(back.kinds.gradients, small.under(&[]).kinds.gradients);
     assert_eq!(back.peak_bytes, small.under(&[]).peak_bytes);
+}
+
+/// The peak in MiB of three steps of 1 ms with such calls of the allocator in each: when in µs, device, bytes and total in MiB, address.
+fn peak_of(calls: &[(u32, u32, i64, i64, u32)], copies: usize) -> i64 {
+    let mut events = Vec::new();
+    for step in 0..3 {
+        let at = 1_000 * step;
+        let host = |category: &str, name: &str, ts: u32, dur: u32, args: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+            )
+        };
+        events.push(host("user_annotation", &format!("ProfilerStep#{step}"), at, 1_000, ""));
+        events.push(host("cpu_op", "aten::mm", at + 10, 900, ""));
+        events.push(host("cuda_runtime", "cudaLaunchKernel", at + 20, 5, &format!(r#""correlation":{}"#, step + 1)));
+        let kernel = format!(r#""correlation":{},"stream":7,"device":0"#, step + 1);
+        events.push(host("kernel", "gemm", at + 30, 700, &kernel).replace(r#""tid":1"#, r#""tid":7"#));
+        for (ts, device, bytes, total, address) in calls {
+            let args = format!(
+                r#""Device Type":1,"Device Id":{device},"Addr":{address},"Bytes":{},"Total Allocated":{},"Total Reserved":0"#,
+                bytes << 20,
+                total << 20
+            );
+            let call = format!(
+                r#"{{"ph":"i","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":1,"ts":{},"s":"t","args":{{{args}}}}}"#,
+                at + ts
+            );
+            events.extend(std::iter::repeat_n(call, copies));
+        }
+    }
+    let device =
+        r#""deviceProperties":[{"id":0,"name":"NVIDIA H100 80GB HBM3"},{"id":1,"name":"NVIDIA H100 80GB HBM3"}]"#;
+    let text = format!(r#"{{{device},"traceEvents":[{}]}}"#, events.join(","));
+    let loaded = engine().load_bytes(text.as_bytes(), "memory.json", &BuildOptions::default()).unwrap();
+    (loaded.replay.summary.memory_bytes.unwrap().0 >> 20) as i64
+}
+
+#[test]
+fn recorded_memory_is_that_of_the_fullest_device_and_of_the_allocators_own_totals() {
+    let plain = [(100, 0, 100, 300, 1), (200, 0, 50, 350, 2), (500, 0, -100, 250, 1), (600, 0, -50, 200, 2)];
+    assert_eq!((peak_of(&plain, 1), peak_of(&plain, 2)), (350, 350), "written twice, called once");
+    let other = [&plain[..], &[(300, 1, 70, 9_000, 9), (700, 1, -70, 8_930, 9)]].concat();
+    assert_eq!(peak_of(&other, 1), 9_000);
+    let jump = [(100, 0, 100, 300, 1), (200, 0, 50, 7_000, 2), (500, 0, -100, 6_900, 1), (600, 0, -50, 200, 2)];
+    assert_eq!(peak_of(&jump, 1), 7_000, "others were given, and not recorded");
 }

@@ -111,6 +111,8 @@ pub struct RankPart {
     pub trace_index: usize,
     /// Its device as recorded, when it used one.
     pub device: Option<RecordedDevice>,
+    /// Another one that it used, which is unlike that.
+    pub unlike: Option<RecordedDevice>,
     /// Its clock, as it was before alignment.
     pub clock: Clock,
     /// Name of the chosen iteration, e.g. `ProfilerStep#12`; empty when the trace has no steps.

@@ -35,10 +35,17 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     if !calls.iter().any(|call| call.at >= TimeNs(0) && call.at.0 <= window.0) {
         return None;
     }
-    let (pieces, was_there) = pieces(rank, &calls);
+    let (mut pieces, was_there) = pieces(rank, &calls);
     let known = parameters::read(rank);
     let passes = Passes::of(rank.graph, rank.part);
     let mut unknown = Vec::new();
+    let more = unrecorded(&calls);
+    if let Some(most) = more.iter().map(|piece| Bytes(piece.bytes)).max() {
+        unknown.push(format!(
+            "which calls gave up to {most} of it: the allocator's totals hold them, no recorded call does"
+        ));
+    }
+    pieces.extend(more);
     let given_by = known.given_by.iter().copied().chain(std::iter::repeat(None));
     let mut gradients: Vec<(u64, Option<OperatorId>)> = known.gradients.iter().copied().zip(given_by).collect();
     let mut buffers: Vec<Buffer> = pieces.iter().map(|piece| buffer(rank, piece, &passes, &mut gradients)).collect();
@@ -89,10 +96,14 @@ pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
     // An exported trace names the device of its host, too.
     let has_device = rank.part.device.is_some() && trace.stated_memory.is_none();
     let on_device = has_device || trace.memory.iter().any(|(_, args)| args.on_device);
-    let mut devices: FxHashMap<i64, usize> = FxHashMap::default();
+    let mut devices: FxHashMap<i64, (u64, usize)> = FxHashMap::default();
     let own = || trace.memory.iter().filter(|(_, args)| args.on_device == on_device);
-    own().for_each(|(_, args)| *devices.entry(args.device).or_default() += 1);
-    let most = devices.into_iter().max_by_key(|&(device, count)| (count, std::cmp::Reverse(device)));
+    // Of several devices of a process the fullest: whether memory suffices goes by that.
+    for (_, args) in own() {
+        let (held, count) = devices.entry(args.device).or_default();
+        (*held, *count) = ((*held).max(args.total_allocated.unwrap_or_default()), *count + 1);
+    }
+    let most = devices.into_iter().max_by_key(|&(device, holds)| (holds, std::cmp::Reverse(device)));
     let mut lanes: FxHashMap<u32, Option<LaneId>> = FxHashMap::default();
     let most_bytes = most_at_once(rank, trace);
     let mut calls: Vec<Call<'t>> = own()
@@ -108,7 +119,37 @@ pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
         })
         .collect();
     calls.sort_by_key(|call| call.at);
+    // An address is not given twice at once: what stands twice in the file was called once.
+    calls.dedup_by(|call, before| call.args == before.args && call.args.address != 0);
     calls
+}
+
+/// The allocator's own totals may exceed what its calls come to by as much, as a share: calls of several threads are in no order.
+const IN_NO_ORDER: f64 = 0.01;
+
+/// What the allocator held by its own totals, and not by its calls: given by calls that were not recorded. Each piece is as large as
+/// at first, until what there is differs by half.
+fn unrecorded(calls: &[Call<'_>]) -> Vec<Piece> {
+    let Some((first, total)) = calls.first().and_then(|call| Some((call, call.args.total_allocated?))) else {
+        return Vec::new();
+    };
+    let mut held = i128::from(total) - i128::from(first.args.bytes);
+    let most = calls.iter().filter_map(|call| call.args.total_allocated).max().unwrap_or(total);
+    let mut pieces: Vec<Piece> = Vec::new();
+    for call in calls.iter().filter(|_| first.args.on_device) {
+        held += i128::from(call.args.bytes);
+        let Some(total) = call.args.total_allocated else { continue };
+        let more = u64::try_from(i128::from(total) - held).unwrap_or_default();
+        let open = pieces.last_mut().filter(|piece| piece.until == AFTER);
+        if open.as_ref().is_some_and(|piece| more.abs_diff(piece.bytes) * 2 <= piece.bytes) {
+            continue;
+        }
+        open.into_iter().for_each(|piece| piece.until = call.at);
+        if more as f64 > IN_NO_ORDER * most as f64 {
+            pieces.push(Piece { from: call.at, until: AFTER, bytes: more, operator: None });
+        }
+    }
+    pieces
 }
 
 /// Allocations joined to their releases, and what was there before the first call beside what was released later; `None`

@@ -148,6 +148,14 @@ impl Context {
 
     /// Why no device work of `graph` can move to another device: which one it ran on is not known. `None` where it is.
     pub fn unknown_device(&self, graph: &ExecutionGraph) -> Option<String> {
+        if let Some((device, other)) =
+            graph.ranks.iter().find_map(|part| part.device.as_ref().zip(part.unlike.as_ref()))
+        {
+            let (one, other) = (&device.name, &other.name);
+            return Some(format!(
+                "a process ran on {one} and on {other}: which of its work is of which is not told apart"
+            ));
+        }
         let used = graph.ranks_with_device_work();
         let ranks = graph.ranks.iter().zip(&self.devices).zip(&used);
         let ((part, _), _) = ranks.into_iter().find(|((_, device), used)| **used && !device.recognised)?;

@@ -416,6 +416,7 @@ fn parts(
             rank: rank.input.rank,
             others: rank.input.others.iter().copied().map(Rank).collect(),
             trace_index: rank.input.trace_index,
+            unlike: device(rank).and_then(|device| unlike(rank, &device)),
             device: device(rank),
             clock,
             iteration: rank.window.name.clone(),
@@ -443,4 +444,13 @@ fn device(rank: &Prepared<'_>) -> Option<RecordedDevice> {
     let devices = &rank.input.trace.devices;
     let used = devices.iter().find(|device| i64::from(device.id) == busiest);
     used.or_else(|| devices.first()).cloned()
+}
+
+/// A device that the rank used beside `device` and that is another model.
+fn unlike(rank: &Prepared<'_>, device: &RecordedDevice) -> Option<RecordedDevice> {
+    let used = |other: &&RecordedDevice| {
+        rank.observed.activities.streams.iter().any(|stream| stream.device == i64::from(other.id))
+    };
+    let mut others = rank.input.trace.devices.iter().filter(|other| other.name != device.name);
+    others.find(used).cloned()
 }

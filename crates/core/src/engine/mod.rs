@@ -314,8 +314,9 @@ impl Engine {
         if replay.is_beyond() {
             return Err(EngineError::Beyond { path: loaded::title(&job) });
         }
-        if replay.summary.simulated_ns == DurNs::ZERO {
-            let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
+        let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
+        let is_unmeasured = graph.measured == DurNs::ZERO && outlived.is_some();
+        if replay.summary.simulated_ns == DurNs::ZERO || is_unmeasured {
             let unknown = "what was recorded is shorter than a nanosecond, or cannot be read";
             let reason = outlived.map_or(unknown, |found| &found.message).to_owned();
             return Err(EngineError::Timeless { path: loaded::title(&job), reason });

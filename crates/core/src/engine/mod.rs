@@ -109,13 +109,14 @@ impl Engine {
         })
     }
 
-    /// An engine that also knows those of `files` that can be used, and why the others cannot.
+    /// An engine that also knows those of `files` that can be used, why the others cannot, and which devices of an earlier file a
+    /// later one defines anew.
     ///
     /// # Errors
     /// A built-in file cannot be used.
     pub fn with_usable_devices(files: &[(String, String)]) -> Result<(Self, Vec<String>), EngineError> {
         if let Ok(engine) = Self::with_devices(files) {
-            return Ok((engine, Vec::new()));
+            return Ok((engine, Catalog::replaced(files)));
         }
         let (mut engine, mut usable, mut reasons) = (Self::builtin()?, Vec::new(), Vec::new());
         for file in files {
@@ -128,6 +129,7 @@ impl Engine {
                 }
             }
         }
+        reasons.extend(Catalog::replaced(&usable));
         Ok((engine, reasons))
     }
 

@@ -315,8 +315,9 @@ impl Engine {
         }
         if replay.summary.simulated_ns == DurNs::ZERO {
             let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
-            let unknown = "what was recorded is shorter than a nanosecond, or cannot be read";
-            let reason = outlived.map_or(unknown, |found| &found.message).to_owned();
+            let unknown = || "what was recorded is shorter than a nanosecond, or cannot be read".to_owned();
+            let crossing = || refuted::crossing_calls(&job).unwrap_or_else(unknown);
+            let reason = outlived.map_or_else(crossing, |found| found.message.clone());
             return Err(EngineError::Timeless { path: loaded::title(&job), reason });
         }
         let noise = noise::noise(&job, &graph, &replay.summary);

@@ -40,7 +40,7 @@ enum Figure {
 }
 
 impl Figure {
-    const ALL: [(Self, &'static str); 2] = [(Self::Weights, "rows"), (Self::Pooling, "pooling")];
+    const ALL: [(Self, &'static str); 2] = [(Self::Weights, "weights"), (Self::Pooling, "look-ups")];
 
     fn recorded(self, table: &Table) -> Option<f64> {
         match self {
@@ -51,15 +51,24 @@ impl Figure {
 
     fn told(self, fact: &TableFact, table: &Table) -> Option<f64> {
         match self {
-            Self::Weights => Some(fact.rows? as f64 * fact.dim.or(table.dim)? as f64),
+            Self::Weights if fact.rows.is_none() && fact.dim.is_none() => None,
+            Self::Weights => Some(fact.rows.or(table.rows)? as f64 * fact.dim.or(table.dim)? as f64),
             Self::Pooling => fact.pooling,
         }
     }
 
     fn forget(self, fact: &mut TableFact) {
         match self {
-            Self::Weights => fact.rows = None,
+            Self::Weights => (fact.rows, fact.dim) = (None, None),
             Self::Pooling => fact.pooling = None,
+        }
+    }
+
+    /// How far what is told may be beyond the recorded sum, as a share: the recorded mean of the dimensions has no fraction.
+    fn slack(self, fact: &TableFact, table: &Table) -> f64 {
+        match self {
+            Self::Weights if fact.rows.is_none() => ROUNDED + 1.0 / table.dim.unwrap_or(1).max(1) as f64,
+            Self::Weights | Self::Pooling => ROUNDED,
         }
     }
 
@@ -84,7 +93,7 @@ pub(super) fn without_excess(told: &mut [Told], tables: &[Table]) -> Vec<String>
             for own in told.iter_mut().filter(|own| group.contains(&own.table)) {
                 let Some(more) = figure.told(&own.fact, one) else { continue };
                 let left = figure.least(one) * (others - 1) as f64;
-                if used + more + left > (1.0 + ROUNDED) * sum {
+                if used + more + left > (1.0 + figure.slack(&own.fact, one)) * sum {
                     let Told { entry, table, .. } = own;
                     let all = group.len();
                     odd.push(format!(
@@ -174,13 +183,23 @@ mod tests {
     }
 
     #[test]
+    fn a_dimension_alone_tells_of_weights_too() {
+        let with = |dim: u64| {
+            let mut told = [told(0, None, None)];
+            told[0].fact.dim = Some(dim);
+            (without_excess(&mut told, &three()).len(), told[0].fact.dim)
+        };
+        assert_eq!((with(128), with(16_384)), ((0, Some(128)), (1, None)));
+    }
+
+    #[test]
     fn more_than_the_sum_is_not_taken() {
         let mut beyond = [told(0, Some(3500), Some(20.0)), told(1, Some(2000), Some(50.0))];
         let odd = without_excess(&mut beyond, &three());
         assert_eq!((odd.len(), beyond[0].fact.rows, beyond[1].fact.rows), (2, None, Some(2000)));
         assert_eq!((beyond[0].fact.pooling, beyond[1].fact.pooling), (Some(20.0), None));
         assert!(
-            odd[0].starts_with("entry 1 of tables: the rows of t0 are more than the trace has of the 3"),
+            odd[0].starts_with("entry 1 of tables: the weights of t0 are more than the trace has of the 3"),
             "{odd:?}"
         );
     }

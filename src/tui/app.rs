@@ -307,7 +307,9 @@ impl App {
         self.devices = device_lines(engine);
         let (prices, odd) = by_device(&self.prices, &engine.catalog);
         self.prices = Arc::new(prices);
-        odd.into_iter().for_each(|line| self.say(Message::error(line)));
+        for line in odd {
+            self.say(Message::error(line));
+        }
     }
 
     /// Shows a message and keeps it.

@@ -29,8 +29,12 @@ impl Tables {
                 tables.collectives.extend(collective_rows(text).map_err(failed)?);
                 tables.say_unused(name, collectives_left_out(text).map_err(failed)?);
             } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
-                let own = rows.into_iter().filter(|row| row.cached.is_none());
-                tables.kernels.extend(own.map(|row| (at, row.kernel)));
+                let (own, fetched): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.cached.is_none());
+                if !fetched.is_empty() {
+                    let what = format!("{} look-ups in tables of the host: their time is the link's", fetched.len());
+                    tables.say_unused(name, vec![what]);
+                }
+                tables.kernels.extend(own.into_iter().map(|row| (at, row.kernel)));
             } else {
                 let rows = measurements(text).map_err(failed)?;
                 tables.say_unused(name, left_out(text, &rows).map_err(failed)?);

@@ -102,3 +102,10 @@ fn processes_have_streams_and_correlation_ids_of_their_own() {
         assert!(ids[0] != ids[1] && ids[1] == ids[3], "one call launched two kernels of one process: {ids:?}");
     }
 }
+
+#[test]
+fn a_second_column_of_one_title_is_refused() {
+    let text = format!("\"End_Timestamp\",{TITLES}5,{}", row(4, "a", 1, 10));
+    let error = trace::load_bytes(text.as_bytes(), "made_up_kernel_trace.csv").unwrap_err().to_string();
+    assert!(error.contains("one column `End_Timestamp`, not two"), "{error}");
+}

@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::builder::TraceBuilder;
 use super::format::{Format, Loaded, Reading};
 use super::{Category, Event, KernelArgs, OpenError, OpenOptions, Trace, TrackKind};
+use crate::intern::printable;
 use crate::units::TimeNs;
 
 /// Tables of kernels; the other tables that rocprofv3 writes have other titles.
@@ -35,6 +36,10 @@ fn kernels(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Trace, Op
     let mut reader = ReaderBuilder::new().flexible(true).from_reader(bytes);
     let titles = reader.headers().map_err(damaged)?.clone();
     let columns = Columns::of(&titles);
+    if let Some(title) = columns.repeated() {
+        let expected = format!("one column `{}`, not two", printable(title));
+        return Err(OpenError::Damaged { path: path.to_owned(), offset: 0, expected });
+    }
     let rows: Vec<StringRecord> = reader.records().collect::<Result<_, _>>().map_err(damaged)?;
     options.progress.add_events(rows.len() as u64);
     let mut known = Known { others: u32::MAX, ..Known::default() };
@@ -117,6 +122,12 @@ struct Columns<'a>(Vec<&'a str>);
 impl<'a> Columns<'a> {
     fn of(titles: &'a StringRecord) -> Self {
         Self(titles.iter().collect())
+    }
+
+    /// The first title that two columns have.
+    fn repeated(&self) -> Option<&'a str> {
+        let is_there = |at: usize, title: &str| self.0[..at].iter().any(|known| known.eq_ignore_ascii_case(title));
+        self.0.iter().enumerate().find(|&(at, title)| !title.is_empty() && is_there(at, title)).map(|(_, title)| *title)
     }
 
     fn text<'r>(&self, row: &'r StringRecord, title: &str) -> Option<&'r str> {

@@ -57,7 +57,8 @@ pub enum CalibrateModel {
 #[derive(Clone, Debug, Args)]
 pub struct CalibrateArgs {
     /// Tables of measurements, plain or gzip: of kernels (microbench.py, NeuSight, aiconfigurator) or of collectives
-    /// (nccl-tests, vidur, DeepBench); or of products alone, with columns m, n, k, seconds
+    /// (nccl-tests, vidur, DeepBench); or of products alone, with columns m, n, k, seconds, and dtype where they are not of
+    /// fp32
     #[arg(value_name = "CSV", required = true)]
     pub tables: Vec<PathBuf>,
     /// Device file to write

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,17 @@ pub fn log_to(path: &Path) -> Result<(), SessionError> {
     let opened = OpenOptions::new().create(true).append(true).open(path);
     let file = opened.map_err(|error| fail(format!("cannot be written to: {error}")))?;
     let (began, file) = (Instant::now(), Mutex::new(file));
+    let _ = LOG.set(path.to_owned());
     log::listen(Box::new(move |level, text, took| line(&file, began.elapsed(), (level, text, took))));
     log::say(Level::Info, &format!("retime {}", env!("CARGO_PKG_VERSION")));
     log_failure().map_or(Ok(()), |reason| Err(fail(format!("cannot be written to: {reason}"))))
+}
+
+static LOG: OnceLock<PathBuf> = OnceLock::new();
+
+/// The file of the log, where one is written.
+pub(super) fn log_file() -> Option<&'static Path> {
+    LOG.get().map(PathBuf::as_path)
 }
 
 static FAILURE: OnceLock<String> = OnceLock::new();

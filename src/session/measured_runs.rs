@@ -36,5 +36,7 @@ mod tests {
         let run = |seconds: &str| measured_runs(&format!("name,flop,bytes,seconds\na,1e12,1e9,{seconds}\n"));
         assert_eq!(run("1e-3").unwrap().len(), 1);
         assert!(run("1e-12").unwrap_err().to_string().contains("seconds"));
+        let twice = measured_runs("name,flop,bytes,seconds,seconds\na,1e9,1e6,1e-3,5\n");
+        assert!(twice.unwrap_err().to_string().contains("second column `seconds`"));
     }
 }

@@ -8,6 +8,7 @@ use retime_core::reads;
 use tempfile::{Builder, NamedTempFile};
 
 use super::SessionError;
+use super::log::log_file;
 use super::waiting::Waiting;
 
 /// Why an existing file is not written.
@@ -19,6 +20,9 @@ const MOST_LINKS: usize = 40;
 
 /// Why a file that was read is not written.
 const READ: &str = "was read to make this, and is not written over; name another file";
+
+/// Why the log is not written over.
+const LOG: &str = "is the log of what is done (--log), and is not written over; name another file";
 
 /// What files may be written over.
 #[derive(Clone, Copy)]
@@ -156,6 +160,9 @@ impl Place {
         }
         if !there.is_file() {
             return Err(NO_FILE.to_owned());
+        }
+        if log_file().is_some_and(|log| is_same_file(log, &path)) {
+            return Err(LOG.to_owned());
         }
         if was_read(&path) && !fs::read_to_string(&path).is_ok_and(|text| (over.renews)(&text)) {
             return Err(READ.to_owned());

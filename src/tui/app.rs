@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use ratatui::layout::{Rect, Size};
 
-use crate::session::{Algorithm, Played, SavedSession, Verdict};
+use crate::session::{Algorithm, Engine, Played, SavedSession, Verdict};
+use retime_core::device::Catalog;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
@@ -16,7 +17,7 @@ use super::command::{CommandResult, Pane};
 use super::effect::Effect;
 use super::key::Keymap;
 use super::layout::{self, Regions, Wanted};
-use super::load::Open;
+use super::load::{Open, device_lines};
 use super::loading::Loading;
 use super::message::{Level, Message};
 use super::overlay::Overlay;
@@ -116,6 +117,26 @@ fn prices(text: &str) -> Result<BTreeMap<String, f64>, String> {
         Some((device, price)) => Err(format!("prices.toml: {device} = {price} is no price")),
         None => Ok(prices),
     }
+}
+
+/// `prices` by the names that `catalog` gives the devices, and what is odd about them, a line each.
+fn by_device(prices: &BTreeMap<String, f64>, catalog: &Catalog) -> (BTreeMap<String, f64>, Vec<String>) {
+    let (mut named, mut odd) = (BTreeMap::new(), Vec::new());
+    for (name, &price) in prices {
+        match catalog.find(name) {
+            Err(unknown) => odd.push(format!("prices.toml: {unknown}")),
+            Ok(device) => match named.insert(device.id.clone(), price) {
+                Some(other) if other.total_cmp(&price).is_ne() => {
+                    odd.push(format!(
+                        "prices.toml: {} costs {other} and, as {name}, {price}: {price} is taken",
+                        device.id
+                    ));
+                }
+                _ => {}
+            },
+        }
+    }
+    (named, odd)
 }
 
 /// The whole state.
@@ -279,6 +300,16 @@ impl App {
         let own = if self.shows(&views::Timeline) { "" } else { self.view.name() };
         let view = if number == self.shown { own } else { before.map_or("", |session| &session.view) };
         Some(self.workspaces.get(number)?.session(view))
+    }
+
+    /// Takes over which devices `engine` knows, and puts prices under their names there; what cannot be is said.
+    pub fn take_devices(&mut self, engine: &Engine) {
+        self.devices = device_lines(engine);
+        let (prices, odd) = by_device(&self.prices, &engine.catalog);
+        self.prices = Arc::new(prices);
+        for line in odd {
+            self.say(Message::error(line));
+        }
     }
 
     /// Shows a message and keeps it.

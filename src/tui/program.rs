@@ -17,7 +17,7 @@ use retime_core::scenario::Scenario;
 use super::app::{App, Saving, Style};
 use super::effect::Effect;
 use super::inbox::Inbox;
-use super::load::{self, Open};
+use super::load::Open;
 use super::message::Message;
 use super::runner::Runner;
 use super::terminal::Screen;
@@ -65,7 +65,7 @@ pub fn run(start: Start) -> Result<()> {
     let (sender, inbox) = Inbox::open()?;
     let mut screen = Screen::take()?;
     let mut app = App::new(&style, screen.size()?);
-    app.devices = load::device_lines(&engine);
+    app.take_devices(&engine);
     for reason in left_out {
         app.say(Message::error(format!("left out: {reason}")));
     }

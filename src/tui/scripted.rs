@@ -37,7 +37,7 @@ impl ScriptedScreen {
     /// A screen of `size` with these traces open and the steps of `scenario` in force.
     pub fn new(engine: Arc<Engine>, loaded: Vec<Loaded>, scenario: &Scenario, style: &Style, size: Size) -> Self {
         let mut app = App::new(style, size);
-        app.devices = load::device_lines(&engine);
+        app.take_devices(&engine);
         let opened: Vec<_> = loaded.into_iter().map(|loaded| load::opened(&engine, loaded, None)).collect();
         let (sender, replies) = mpsc::channel();
         let runner = Runner::in_turn(engine, sender);

@@ -143,6 +143,17 @@ fn what_is_told_other_than_the_trace_has_it_is_taken_and_said() {
     let diagnostics = told.diagnostics();
     let said = "entry 1 of collectives: ranks of a group 8 by the trace, 64 taken as told";
     assert!(diagnostics.sorted().iter().any(|it| it.message.starts_with(said)));
+    // Its operator serves three tables, of which the trace has the sum.
+    let said = "entry 1 of tables: the weights of t0 are more than the trace has of the 3 tables of its operator";
+    assert!(diagnostics.sorted().iter().any(|it| it.message.starts_with(said)));
+    assert!(told.replay.summary.memory.as_ref().unwrap().missing.is_empty() && told.replay.summary.fits.is_some());
+    // One that serves a single table is told other than recorded.
+    let (single, _) = made(JobSpec { ranks: 2, tables_per_rank: 1, seed: 1, ..JobSpec::default() });
+    let paths = [single.path().to_owned()];
+    let told = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    let diagnostics = told.diagnostics();
+    let said = "68719476736 taken as told";
+    assert!(diagnostics.sorted().iter().any(|it| it.message.ends_with(said)));
     // A table that no memory holds: whether the job fits is not known then.
     let memory = told.replay.summary.memory.as_ref().unwrap();
     assert!(memory.missing.iter().any(|it| it.contains("rank 0")), "{:?}", memory.missing);

@@ -279,3 +279,15 @@ fn a_script_that_is_recorded_is_not_written_over_and_endless_lines_are_cut() {
     let (succeeded, out, said) = play("x".repeat(1 << 20));
     assert!(!succeeded && out.len() + said.len() < 10_000, "{} bytes", out.len() + said.len());
 }
+
+#[test]
+fn calls_that_outlast_the_next_ones_of_their_thread_are_why_nothing_is_left() {
+    let mut trace = three_steps();
+    for event in events_of(&mut trace).iter_mut().filter(|event| event["cat"] == "cuda_runtime") {
+        event["dur"] = 3000.into();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (succeeded, _, said) = ran(&["simulate", &written(folder.path(), &trace)]);
+    let wanted = "14 calls of host threads begin before the one before them has ended (cudaLaunchKernel of 3.00 ms)";
+    assert!(!succeeded && said.contains(wanted), "{said}");
+}

@@ -244,6 +244,18 @@ fn a_log_says_how_long_each_part_took() {
 }
 
 #[test]
+fn a_log_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("x.log");
+    let path = log.to_str().unwrap();
+    let trace = sample("mlp-b256-fp32-cpu.kineto.json.gz");
+    let output = retime(&["export", "-o", path, "--log", path, "--force"], &trace);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("is the log of what is done (--log)"), "{said}");
+    assert!(fs::read_to_string(&log).unwrap().contains(" info    retime "));
+}
+
+#[test]
 #[cfg(unix)]
 fn a_log_is_no_pipe_that_nobody_reads() {
     let folder = tempfile::tempdir().unwrap();

@@ -88,3 +88,24 @@ fn agents_and_queues_stay_apart_whatever_they_go_by() {
     let ids: Vec<u32> = trace.events.ids().map(|id| trace.events.correlation(id)).collect();
     assert!(ids.iter().all(|&id| id != 0) && ids[0] == ids[4] && ids[0] != ids[1], "{ids:?}");
 }
+
+#[test]
+fn processes_have_streams_and_correlation_ids_of_their_own() {
+    for column in ["Guid", "Process_Id"] {
+        let row =
+            |process: &str, correlation: u32, start: u64| format!("\"{process}\",{}", row(4, "a", correlation, start));
+        let rows = [row("aa", 1, 10), row("bb", 1, 12), row("aa", 2, 30), row("bb", 1, 32)];
+        let trace = load(format!("\"{column}\",{TITLES}{}", rows.concat()).as_bytes());
+        let tracks: Vec<u32> = trace.events.ids().map(|id| trace.events.track(id).0).collect();
+        let ids: Vec<u32> = trace.events.ids().map(|id| trace.events.correlation(id)).collect();
+        assert_eq!((tracks, trace.tracks.len()), (vec![0, 1, 0, 1], 2), "{column}");
+        assert!(ids[0] != ids[1] && ids[1] == ids[3], "one call launched two kernels of one process: {ids:?}");
+    }
+}
+
+#[test]
+fn a_second_column_of_one_title_is_refused() {
+    let text = format!("\"End_Timestamp\",{TITLES}5,{}", row(4, "a", 1, 10));
+    let error = trace::load_bytes(text.as_bytes(), "made_up_kernel_trace.csv").unwrap_err().to_string();
+    assert!(error.contains("one column `End_Timestamp`, not two"), "{error}");
+}

@@ -12,6 +12,7 @@ mod captured_graphs;
 mod cli;
 mod collectives;
 mod contradictions;
+mod damaged_nodes;
 mod folding;
 mod grids;
 mod impossible_figures;

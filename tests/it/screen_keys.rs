@@ -258,11 +258,16 @@ fn the_boards_devices_have_what_a_thousand_steps_cost_where_prices_are_given() {
     let sample = retime::session::sample::find("vgg13-train-h100").unwrap();
     let loaded = sample.load(&engine, &retime_core::graph::BuildOptions::default()).unwrap();
     let base = loaded.replay.summary.steady_ns.0 as f64;
-    let style = Style { depth: Depth::True, prices: "H100-SXM = 3.6\n".to_owned(), ..Style::plain() };
+    // By a name that `--gpu` understands; one that it does not is told.
+    let prices = "h100 = 3.6\nGPU-of-mine = 2.0\n".to_owned();
+    let style = Style { depth: Depth::True, prices, ..Style::plain() };
     let size = ratatui::layout::Size { width: 120, height: 40 };
     let none = retime_core::scenario::Scenario::default();
     let mut screen = ScriptedScreen::new(engine, vec![loaded], &none, &style, size);
     screen.settle();
+    play(&mut screen, "<f2>");
+    assert_shows(&screen, "prices.toml: no device `GPU-of-mine`");
+    play(&mut screen, "<esc>");
     play(&mut screen, "g");
     assert_shows(&screen, "1000 steps");
     // 3.6 an hour is a thousandth a second.

@@ -683,3 +683,44 @@ fn a_job_is_made_again_from_its_own_tables_and_rows_that_recur_are_cheaper() {
     let one = refused.args(["generate", "--ranks", "1", "--tables", &tables, "-o", &at("one")]).assert().code(1);
     assert!(String::from_utf8_lossy(&one.get_output().stderr).contains("needs a `rank` below 1"));
 }
+
+#[test]
+fn what_is_told_of_one_table_leaves_the_rest_of_the_recorded_sum_to_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let run = |arguments: &[&str]| {
+        let done = assert_cmd::Command::cargo_bin("retime").unwrap().args(arguments).assert().success();
+        let output = done.get_output();
+        (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
+    };
+    run(&[
+        "generate",
+        "--ranks",
+        "2",
+        "--tables-per-rank",
+        "3",
+        "--seed",
+        "1",
+        "--local-batch",
+        "64",
+        "-o",
+        &at("job"),
+    ]);
+    let tables = |facts: &str| -> (Vec<(u64, f64)>, String) {
+        std::fs::write(at("facts.toml"), facts).unwrap();
+        let (json, said) = run(&["tables", &at("job"), "--facts", &at("facts.toml"), "--json"]);
+        let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let rows = answer["tables"].as_array().unwrap().iter();
+        (rows.map(|row| (row["rows"].as_u64().unwrap(), row["pooling"].as_f64().unwrap())).collect(), said)
+    };
+    let sum = |tables: &[(u64, f64)]| tables[..3].iter().fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let (means, said) = tables("");
+    assert!(means[0] == means[1] && !said.contains("table-facts"), "{said}");
+    let (told, _) = tables("[[table]]\nrank = 0\nrows = 100\npooling = 45.0\n");
+    assert_eq!((told[0], told[1] == told[2]), ((100, 45.0), true));
+    assert!(sum(&told).0.abs_diff(sum(&means).0) < 3 && (sum(&told).1 - sum(&means).1).abs() < 1e-6, "{told:?}");
+    let (beyond, said) = tables("[[table]]\nid = \"t0\"\nrows = 10000000000\n");
+    assert!(beyond == means && said.contains("more than the trace has of the 3 tables"), "{said}");
+    let (first, said) = tables("[[table]]\nid = \"t0\"\nrows = 5\n[[table]]\nid = \"t0\"\nrows = 7\n");
+    assert!(first[0].0 == 5 && said.contains("entry 2 of tables: t0 is told of by entry 1"), "{said}");
+}

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::FitError;
-use super::csv::Table;
+use super::csv::{Row, Table};
 use super::curve::message_curve;
 use super::{ErrorSummary, summarise};
 use retime_core::cost::CollectiveKind;
 use retime_core::cost::collective::bus_factor;
 use retime_core::device::CollectiveCurve;
+use retime_core::intern::printable;
 
 /// One measured collective.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,26 @@ struct Columns {
     time: &'static str,
     /// Microseconds of one unit of `time`.
     us: f64,
+}
+
+impl Columns {
+    /// The collective of a row, by its letters alone (`all_gather`, `AllGather`); what it is called where no curve is fitted to it.
+    fn collective_of<'a>(&self, row: &Row<'a>) -> Result<&'static str, &'a str> {
+        if self.collective.is_empty() {
+            let library = row.text("library");
+            return if library.contains("NCCL") { Ok("all-reduce") } else { Err(library) };
+        }
+        let name = row.text(self.collective);
+        let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
+        Ok(match letters.to_ascii_lowercase().as_str() {
+            "allreduce" => "all-reduce",
+            "alltoall" => "all-to-all",
+            "allgather" => "all-gather",
+            "reducescatter" => "reduce-scatter",
+            "sendrecv" => "send-recv",
+            _ => return Err(name),
+        })
+    }
 }
 
 /// nccl-tests tables of aiconfigurator, the network profiles of vidur, DeepBench's all-reduce, rccl-tests on AMD GPUs, and XLA's table.
@@ -107,16 +128,8 @@ pub fn collective_rows(text: &str) -> Result<Vec<CollectiveRow>, FitError> {
     }
     let mut rows = Vec::new();
     for row in table.rows() {
-        let collective = match row.text(columns.collective) {
-            "" if columns.collective.is_empty() && row.text("library").contains("NCCL") => "all-reduce",
-            "all_reduce" | "all-reduce" => "all-reduce",
-            "alltoall" | "all-to-all" => "all-to-all",
-            "all_gather" | "all-gather" => "all-gather",
-            "reduce_scatter" | "reduce-scatter" => "reduce-scatter",
-            "send_recv" => "send-recv",
-            _ => continue,
-        };
-        let ranks = row.number(columns.ranks)? as u32;
+        let Ok(collective) = columns.collective_of(&row) else { continue };
+        let ranks = u32::try_from(row.count(columns.ranks)?).map_err(|_| row.bad(columns.ranks))?;
         rows.push(CollectiveRow {
             system: row.text(columns.system).to_owned(),
             collective,
@@ -129,6 +142,20 @@ pub fn collective_rows(text: &str) -> Result<Vec<CollectiveRow>, FitError> {
         });
     }
     Ok(rows)
+}
+
+/// How many rows of each collective in `text` no curve is fitted to.
+///
+/// # Errors
+/// No table of collectives.
+pub(super) fn left_out(text: &str) -> Result<Vec<String>, FitError> {
+    let table = Table::parse(text)?;
+    let columns = columns(&table).ok_or(FitError::UnknownFormat)?;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for other in table.rows().filter_map(|row| columns.collective_of(&row).err()) {
+        *counts.entry(printable(other)).or_default() += 1;
+    }
+    Ok(counts.into_iter().map(|(name, rows)| format!("{rows} rows of `{name}`: no curve is fitted to them")).collect())
 }
 
 /// Points of a curve that lie this near the line between those kept are left out, as a fraction of the time.
@@ -289,6 +316,16 @@ mod tests {
         let all: Vec<&CollectiveRow> = falling.iter().collect();
         let (curve, _) = fit_curve(&all, "test").unwrap();
         assert!(curve.us.windows(2).all(|pair| pair[0] <= pair[1]));
+    }
+
+    #[test]
+    fn collectives_go_by_their_letters_and_others_are_counted() {
+        let text = "system,op_name,num_gpus,bytes,latency_ms\nx,AllGather,4,8,1\nx,all_gather,4,16,1\nx,broadcast,4,8,1\nx,broadcast,4,16,1\n";
+        let kinds: Vec<&str> = collective_rows(text).unwrap().iter().map(|row| row.collective).collect();
+        assert_eq!(kinds, ["all-gather", "all-gather"]);
+        assert_eq!(left_out(text).unwrap(), ["2 rows of `broadcast`: no curve is fitted to them"]);
+        let error = collective_rows(&text.replacen(",4,", ",4.9,", 1)).unwrap_err().to_string();
+        assert!(error.contains("line 2, column `num_gpus`: `4.9`"), "{error}");
     }
 
     #[test]

@@ -27,12 +27,15 @@ impl Table {
     /// Parses `text`.
     ///
     /// # Errors
-    /// No header, no rows, or a row with more fields than the header.
+    /// No header, no rows, two columns of one name, or a row with more fields than the header.
     pub fn parse(text: &str) -> Result<Self, FitError> {
         let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(text.as_bytes());
         let header = reader.headers().map_err(|_| FitError::Empty)?;
         let columns: HashMap<String, usize> = header.iter().map(str::to_owned).zip(0..).collect();
         let width = header.len();
+        if let Some(column) = repeated(header) {
+            return Err(FitError::RepeatedColumn { column: column.to_owned() });
+        }
         let (mut rows, mut line, mut counted) = (Vec::new(), 1, 0);
         for row in reader.records() {
             let row = row.map_err(|_| FitError::Empty)?;
@@ -78,6 +81,12 @@ impl Table {
     }
 }
 
+/// The first name that two columns have. Columns without a name are read by nothing.
+fn repeated(header: &StringRecord) -> Option<&str> {
+    let is_there = |at: usize, name: &str| !name.is_empty() && header.iter().take(at).any(|other| other == name);
+    header.iter().enumerate().find(|&(at, name)| is_there(at, name)).map(|(_, name)| name)
+}
+
 impl<'a> Row<'a> {
     /// The names of the table's columns, in order.
     pub fn columns(&self) -> impl Iterator<Item = &'a str> {
@@ -115,9 +124,23 @@ impl<'a> Row<'a> {
     /// The whole number in column `column`, or `default` when it is empty.
     ///
     /// # Errors
-    /// Not a finite number from 0.
+    /// Not a whole number from 0.
     pub fn size(&self, column: &'static str, default: u64) -> Result<u64, FitError> {
-        if self.text(column).is_empty() { Ok(default) } else { self.number(column).map(|value| value as u64) }
+        if self.text(column).is_empty() { Ok(default) } else { self.whole(column, 0) }
+    }
+
+    /// The whole number from 1 in column `column`.
+    ///
+    /// # Errors
+    /// Not a whole number from 1.
+    pub fn count(&self, column: &'static str) -> Result<u64, FitError> {
+        self.whole(column, 1)
+    }
+
+    fn whole(&self, column: &'static str, least: u64) -> Result<u64, FitError> {
+        let value = self.number(column)?;
+        let is_whole = value.fract() == 0.0 && value >= least as f64;
+        if is_whole { Ok(value as u64) } else { Err(self.bad(column)) }
     }
 }
 
@@ -142,6 +165,12 @@ mod tests {
         assert!(Table::parse("a,b\n").is_err());
         assert!(Table::parse("").is_err());
         assert!(Table::parse("a\n1,2\n").unwrap_err().to_string().contains("line 2"));
+        assert!(Table::parse("a,b, a\n1,2,3\n").unwrap_err().to_string().contains("second column `a`"));
+        assert!(Table::parse("a,,\n1,,\n").is_ok());
+        let table = Table::parse("t\n64.0\n4.9\n0\n").unwrap();
+        let counts: Vec<Option<u64>> = table.rows().map(|row| row.count("t").ok()).collect();
+        let sizes: Vec<Option<u64>> = table.rows().map(|row| row.size("t", 1).ok()).collect();
+        assert_eq!((counts, sizes), (vec![Some(64), None, None], vec![Some(64), None, Some(0)]));
         assert!(table.require(&["x"]).unwrap_err().to_string().contains("`x`"));
     }
 }

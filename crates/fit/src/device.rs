@@ -3,7 +3,7 @@
 mod figures;
 mod tables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -142,7 +142,7 @@ pub fn calibrate_device(
         products: Vec::new(),
         families: tables.families.clone(),
         report: Vec::new(),
-        unused: Vec::new(),
+        unused: tables.unused.clone(),
     };
     let rows = tables.rows_of(&recorded, &device)?;
     if target.model == Model::Parameterised {
@@ -157,7 +157,9 @@ pub fn calibrate_device(
         let device = found.with_figures(device);
         found.fit_copies(&device, &rows);
         found.fit_scales(&device, fits, &rows);
-        found.fit_curves(&tables.collectives, target.model);
+        let (collectives, others) = tables.collectives_of(&recorded);
+        found.unused.extend(others);
+        found.fit_curves(&collectives, target.model);
     }
     if found.fits.is_empty() && found.curves.is_empty() && found.copies.is_empty() && found.scales.is_empty() {
         return Err(whole(FitError::Nothing(found.unused.join("; "))));
@@ -168,6 +170,12 @@ pub fn calibrate_device(
 impl DeviceCalibration {
     /// The products among `rows`, of equal sizes their mean, with the error of each from the others.
     fn keep_products(mut self, rows: &[Measurement]) -> Result<Self, FitError> {
+        let precisions: BTreeSet<&str> = rows.iter().map(|row| row.work.precision.type_name()).collect();
+        if precisions.len() > 1 {
+            let several = precisions.into_iter().collect::<Vec<_>>().join(", ");
+            let why = format!("--model parameterised keeps products of one type of numbers, the tables have {several}");
+            return Err(FitError::Nothing(why));
+        }
         let mut by_size: BTreeMap<[u64; 3], Vec<f64>> = BTreeMap::new();
         for row in rows {
             match row.work.shape {

@@ -1,5 +1,6 @@
 //! The measurement tables that are understood, told apart by their columns.
 
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
@@ -8,7 +9,7 @@ use retime_core::graph::DType;
 
 use super::csv::{Row, Table};
 use super::inconsistent::mark_inconsistent;
-use super::microbench::{FamilyUse, families, microbench};
+use super::microbench::{FamilyUse, families, microbench, row_type};
 use super::published;
 use super::rows::{measured, rows_work, streaming_work};
 use super::{FitError, Measurement, Timed, serving};
@@ -35,6 +36,34 @@ const NEUSIGHT: &[&str] = &["OPName", "Latency", "Device", "B"];
 const AICONFIGURATOR: &[&str] = &["gemm_dtype", "system", "m", "n", "k", "latency_ms"];
 const XLA: &[&str] = &["target", "dtypes", "b", "m", "n", "k", "time_us"];
 const DEEPBENCH: &[&str] = &["transA", "gpu", "precision", "M", "N", "K", "time_ms"];
+
+/// What is read of a table of products alone.
+const PRODUCTS: [&str; 6] = ["device", "m", "n", "k", "dtype", "seconds"];
+
+fn is_of_products(table: &Table) -> bool {
+    table.has("seconds") && table.has("m")
+}
+
+/// What of the table `text` none of its measurements, `read`, says: rows that no model covers, and columns of a table of products
+/// alone that are none of its own. Tables of microbench.py say it by family.
+///
+/// # Errors
+/// The table cannot be read.
+pub(super) fn left_out(text: &str, read: &[Measurement]) -> Result<Vec<String>, FitError> {
+    let table = Table::parse(text)?;
+    if table.has("time_us_median") {
+        return Ok(Vec::new());
+    }
+    let lines: BTreeSet<usize> = read.iter().map(|row| row.line).collect();
+    let (all, used) = (table.rows().count(), lines.len());
+    let rows = (used < all).then(|| format!("{} of {all} rows: no model covers them", all - used));
+    let mut columns: Vec<String> = Vec::new();
+    if is_of_products(&table) {
+        let others = table.columns().filter(|column| !PRODUCTS.contains(column));
+        columns.extend(others.map(|column| format!("column `{column}`: products have {}", PRODUCTS.join(", "))));
+    }
+    Ok(rows.into_iter().chain(columns).collect())
+}
 
 /// Why a table is of no known format: the column that it lacks of the one that it is most like.
 fn unknown(table: &Table) -> FitError {
@@ -80,7 +109,7 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
         let rows: Vec<Vec<Measurement>> = table.rows().map(|row| read(&row)).collect::<Result<_, _>>()?;
         return Ok(rows.into_iter().flatten().collect());
     }
-    let read: fn(&Row<'_>) -> Result<Option<Measurement>, FitError> = if table.has("seconds") && table.has("m") {
+    let read: fn(&Row<'_>) -> Result<Option<Measurement>, FitError> = if is_of_products(&table) {
         table.require(&["m", "n", "k", "seconds"])?;
         plain_product
     } else if table.has("time_us_median") {
@@ -126,10 +155,11 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     Ok(if table.has("cache") { cache_states_joined(rows) } else { rows })
 }
 
-/// A product of 32-bit floats, with nothing but its sizes and its time.
+/// A product with its sizes, its type of numbers (32-bit floats where the table has none) and its time.
 fn plain_product(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
-    let [m, n, k] = [row.positive("m")?, row.positive("n")?, row.positive("k")?].map(|size| size as u64);
-    let work = gemm_work(GemmSize { batch: 1, m, n, k }, DType::Fp32, false, 0);
+    let size = GemmSize { batch: 1, m: row.count("m")?, n: row.count("n")?, k: row.count("k")? };
+    let (dtype, tf32) = if row.text("dtype").is_empty() { (DType::Fp32, false) } else { row_type(row)? };
+    let work = gemm_work(size, dtype, tf32, 0);
     Ok(measured(work, row, "device", 1e6 * row.positive("seconds")?))
 }
 
@@ -310,5 +340,25 @@ mod tests {
         assert!(error("a,b\n1,2\n").contains("unknown kind"));
         assert!(error("system,gemm_dtype,m,n,latency_ms\nx,fp8,1,1,1\n").contains("`k`"));
         assert!(error("system,gemm_dtype,m,n,k,latency_ms\nx,fp8,1,1,1,nan\n").contains("line 2"));
+        assert!(error("m,n,k,seconds\n64.5,1,1,1\n").contains("column `m`"));
+        assert!(error("m,n,k,dtype,seconds\n64,1,1,fp12,1\n").contains("fp12"));
+    }
+
+    #[test]
+    fn products_are_of_the_type_that_their_row_says() {
+        let text =
+            "m,n,k,dtype,seconds,who\n8,8,8,fp16,1,a\n8,8,8,fp32,1,a\n8,8,8,,1,a\n8,8,8,tf32,1,a\n8,8,8,float16,1,a\n";
+        let rows = measurements(text).unwrap();
+        let precisions: Vec<&str> = rows.iter().map(|row| row.work.precision.type_name()).collect();
+        assert_eq!(precisions, ["fp16", "fp32", "fp32", "tf32", "fp16"]);
+        let said = left_out(text, &rows).unwrap();
+        assert!(said.len() == 1 && said[0].contains("`who`"), "{said:?}");
+    }
+
+    #[test]
+    fn rows_that_no_model_covers_are_counted() {
+        let text = "system,gemm_dtype,m,n,k,latency_ms\nx,fp8,8,8,8,1\nx,int4,8,8,8,1\n";
+        let said = left_out(text, &measurements(text).unwrap()).unwrap();
+        assert_eq!(said, ["1 of 2 rows: no model covers them"]);
     }
 }

@@ -141,6 +141,12 @@ pub enum FitError {
         /// Columns of the header.
         columns: usize,
     },
+    /// Two columns of one name.
+    #[error("a second column `{column}`")]
+    RepeatedColumn {
+        /// Their name.
+        column: String,
+    },
     /// A needed column is not there.
     #[error("no column `{column}`")]
     MissingColumn {

@@ -76,18 +76,27 @@ fn fitted_as(work: &Work) -> &'static str {
 
 const SEVERAL_KERNELS: &str = "several kernels a call; each kernel of a trace is priced by its own work";
 
-fn read(row: &Row<'_>) -> Result<Read, FitError> {
-    let (dtype, tf32) = match row.text("dtype") {
-        "fp32" => (DType::Fp32, false),
+/// The type of numbers in column `dtype`, and whether products round it to 19 bits.
+///
+/// # Errors
+/// A type that no fit is of.
+pub(super) fn row_type(row: &Row<'_>) -> Result<(DType, bool), FitError> {
+    Ok(match row.text("dtype") {
+        "fp32" | "float32" => (DType::Fp32, false),
         "tf32" => (DType::Fp32, true),
-        "bf16" => (DType::Bf16, false),
-        "fp16" => (DType::Fp16, false),
+        "bf16" | "bfloat16" => (DType::Bf16, false),
+        "fp16" | "float16" => (DType::Fp16, false),
+        "fp8" => (DType::Fp8, false),
         "u8" | "int8" | "" => (DType::Int8, false),
         other => {
-            let (line, value, expected) = (row.line, other.to_owned(), "fp32, tf32, bf16, fp16, int8 and u8");
+            let (line, value, expected) = (row.line, other.to_owned(), "fp32, tf32, bf16, fp16, fp8, int8 and u8");
             return Err(FitError::BadWord { line, column: "dtype", value, expected });
         }
-    };
+    })
+}
+
+fn read(row: &Row<'_>) -> Result<Read, FitError> {
+    let (dtype, tf32) = row_type(row)?;
     let backward = row.text("pass").starts_with("bwd") || row.text("pass") == "backward";
     let kernels = row.size("n_kernels", 1)?;
     let several = kernels > 1;

@@ -61,6 +61,25 @@ impl Catalog {
         Self::resolve(&entries)
     }
 
+    /// The devices that two of `files` define, of which the later one holds, a line each. One that inherits from its own id adds
+    /// to the earlier one.
+    pub fn replaced(files: &[(String, String)]) -> Vec<String> {
+        let mut known: BTreeMap<String, Placed> = BTreeMap::new();
+        let mut replaced = Vec::new();
+        for (id, placed) in files.iter().filter_map(|(name, text)| file::parse(name, text).ok()).flatten() {
+            let is_added = placed.entry.inherits.as_ref().is_some_and(|parent| *parent.get_ref() == id);
+            if let Some(earlier) = known.get(&id).filter(|_| !is_added) {
+                let (old, new) = ((&earlier.file, earlier.line), (&placed.file, placed.line));
+                replaced.push(format!(
+                    "{}:{}: {id} is defined anew in {}:{}, whose figures hold",
+                    old.0, old.1, new.0, new.1
+                ));
+            }
+            known.insert(id, placed);
+        }
+        replaced
+    }
+
     fn resolve(entries: &BTreeMap<String, Placed>) -> Result<Self, CatalogError> {
         let mut catalog = Self { devices: BTreeMap::new(), names: BTreeMap::new(), curves: BTreeMap::new() };
         for (id, placed) in entries {

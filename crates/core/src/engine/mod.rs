@@ -109,13 +109,14 @@ impl Engine {
         })
     }
 
-    /// An engine that also knows those of `files` that can be used, and why the others cannot.
+    /// An engine that also knows those of `files` that can be used, why the others cannot, and which devices of an earlier file a
+    /// later one defines anew.
     ///
     /// # Errors
     /// A built-in file cannot be used.
     pub fn with_usable_devices(files: &[(String, String)]) -> Result<(Self, Vec<String>), EngineError> {
         if let Ok(engine) = Self::with_devices(files) {
-            return Ok((engine, Vec::new()));
+            return Ok((engine, Catalog::replaced(files)));
         }
         let (mut engine, mut usable, mut reasons) = (Self::builtin()?, Vec::new(), Vec::new());
         for file in files {
@@ -128,6 +129,7 @@ impl Engine {
                 }
             }
         }
+        reasons.extend(Catalog::replaced(&usable));
         Ok((engine, reasons))
     }
 
@@ -317,8 +319,9 @@ impl Engine {
         let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
         let is_unmeasured = graph.measured == DurNs::ZERO && outlived.is_some();
         if replay.summary.simulated_ns == DurNs::ZERO || is_unmeasured {
-            let unknown = "what was recorded is shorter than a nanosecond, or cannot be read";
-            let reason = outlived.map_or(unknown, |found| &found.message).to_owned();
+            let unknown = || "what was recorded is shorter than a nanosecond, or cannot be read".to_owned();
+            let crossing = || refuted::crossing_calls(&job).unwrap_or_else(unknown);
+            let reason = outlived.map_or_else(crossing, |found| found.message.clone());
             return Err(EngineError::Timeless { path: loaded::title(&job), reason });
         }
         let noise = noise::noise(&job, &graph, &replay.summary);

@@ -1,10 +1,14 @@
 //! Says what was recorded of device work that cannot be: sizes that no device works off in the recorded time, and kernels of one
 //! stream at the same time.
 
+use rustc_hash::FxHashMap;
+
 use crate::analysis::busy;
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{ExecutionGraph, LaneKind};
+use crate::intern::printable;
 use crate::scenario::Base;
+use crate::trace::{Category, EventId, Job, TrackId};
 use crate::units::{DurNs, TimeNs};
 
 /// Kernels of one stream overlap by less of their time where one begins before the last blocks of the one before it end.
@@ -28,6 +32,39 @@ pub(super) fn tell(base: &Base, diagnostics: &mut Diagnostics) {
             task.duration
         )
     });
+}
+
+/// Calls of one thread cross by less where their times are rounded.
+const ROUNDED: DurNs = DurNs(2_000);
+
+/// Why nothing of a job may be left that takes time: calls of a host thread that begin before the one before them has ended, and
+/// end after it. `None` where there are none.
+///
+/// # Complexity
+/// O(events).
+pub(super) fn crossing_calls(job: &Job) -> Option<String> {
+    let (mut count, mut first) = (0_usize, None);
+    for trace in job.ranks.iter().filter_map(|rank| rank.trace.as_ref()) {
+        let mut before: FxHashMap<TrackId, EventId> = FxHashMap::default();
+        let events = &trace.events;
+        for id in events.ids().filter(|&id| events.category(id) == Category::Runtime) {
+            let last = *before.entry(events.track(id)).or_insert(id);
+            if events.end(id) < events.end(last) || last == id {
+                continue;
+            }
+            if events.start(id) + ROUNDED < events.end(last) {
+                count += 1;
+                first.get_or_insert_with(|| (trace.names.get(events.name(last)).to_owned(), events.dur(last)));
+            }
+            before.insert(events.track(id), id);
+        }
+    }
+    let (name, took) = first?;
+    Some(format!(
+        "{count} calls of host threads begin before the one before them has ended ({} of {took}), which no thread does: how long \
+         they are recorded to last is wrong",
+        printable(&name)
+    ))
 }
 
 /// Nor do others run while one does, but for few of them.

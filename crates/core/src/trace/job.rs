@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ExecutionTrace, RankPlace, Trace, TrackKind, naming, shapes};
+use super::{ExecutionTrace, RankPlace, Trace, TrackKind, naming, same_sizes, shapes};
 use crate::diagnostic::Diagnostics;
 use crate::intern::NameId;
 use crate::units::TimeNs;
@@ -61,6 +61,7 @@ pub(super) fn group(
         attach(execution_trace, &mut jobs, diagnostics);
     }
     for rank in jobs.iter_mut().flat_map(|job| &mut job.ranks) {
+        leave_out_foreign(rank, diagnostics);
         if let (Some(trace), Some(execution_trace)) = (&mut rank.trace, &rank.execution_trace) {
             shapes::adopt(trace, execution_trace);
         }
@@ -76,6 +77,16 @@ fn copied<'a>(trace: &Trace, rank: &'a RankTrace) -> Option<&'a Trace> {
         && trace.tensor_args == other.tensor_args
         && trace.names.iter().eq(other.names.iter());
     (is_same && !trace.events.is_empty()).then_some(other)
+}
+
+/// Leaves out the execution trace of a rank that ran at other sizes.
+fn leave_out_foreign(rank: &mut RankTrace, diagnostics: &mut Diagnostics) {
+    let (Some(trace), Some(execution_trace)) = (&rank.trace, &rank.execution_trace) else { return };
+    if let Some(why) = same_sizes::contradiction(trace, execution_trace) {
+        let (one, other) = (trace.path.display(), execution_trace.path.display());
+        diagnostics.warn("different-sizes", format!("{other} is not of the run of {one} and is left out: {why}"));
+        rank.execution_trace = None;
+    }
 }
 
 /// Leaves out the ranks of a job of which no work was recorded, where some was of others.

@@ -26,6 +26,7 @@ mod parts;
 mod rank_class;
 mod recording;
 mod rocprof;
+mod same_sizes;
 mod shapes;
 mod shared;
 mod sniff;

@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::builder::TraceBuilder;
 use super::format::{Format, Loaded, Reading};
 use super::{Category, Event, KernelArgs, OpenError, OpenOptions, Trace, TrackKind};
+use crate::intern::printable;
 use crate::units::TimeNs;
 
 /// Tables of kernels; the other tables that rocprofv3 writes have other titles.
@@ -35,6 +36,10 @@ fn kernels(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Trace, Op
     let mut reader = ReaderBuilder::new().flexible(true).from_reader(bytes);
     let titles = reader.headers().map_err(damaged)?.clone();
     let columns = Columns::of(&titles);
+    if let Some(title) = columns.repeated() {
+        let expected = format!("one column `{}`, not two", printable(title));
+        return Err(OpenError::Damaged { path: path.to_owned(), offset: 0, expected });
+    }
     let rows: Vec<StringRecord> = reader.records().collect::<Result<_, _>>().map_err(damaged)?;
     options.progress.add_events(rows.len() as u64);
     let mut known = Known { others: u32::MAX, ..Known::default() };
@@ -52,30 +57,52 @@ fn kernels(bytes: &[u8], path: &Path, options: &OpenOptions) -> Result<Trace, Op
 #[derive(Default)]
 struct Known<'a> {
     rows: FxHashSet<Vec<&'a str>>,
-    /// A number for the correlation id of each device: two devices may have the same ids, of processes of their own.
-    correlations: FxHashMap<(i64, i64), u32>,
+    /// A number for the correlation id of each process and device: two devices may have the same ids, of processes of their
+    /// own.
+    correlations: FxHashMap<(Process<'a>, i64, i64), u32>,
     taken: FxHashSet<u32>,
     /// The lowest number that was given in place of a recorded one.
     others: u32,
     /// Agents, queues and streams that are no numbers.
     named: FxHashMap<&'a str, i64>,
+    /// Which process has the stream of each number of a device under that number.
+    owners: FxHashMap<(i64, i64), Process<'a>>,
+    /// Streams of other processes by the same number.
+    shared: FxHashMap<(Process<'a>, i64, i64), i64>,
 }
 
+/// What tells the process of a row: the recording's `Guid` and the process id, where a table has them.
+type Process<'a> = [&'a str; 2];
+
 impl<'a> Known<'a> {
-    /// A number for what goes by a name, below all that are recorded.
-    fn number_of(&mut self, name: &'a str) -> i64 {
+    /// The next number for what has none of its own, below all that are recorded.
+    fn unrecorded(&self) -> i64 {
         const FIRST: i64 = -2;
-        let next = FIRST - self.named.len() as i64;
+        FIRST - (self.named.len() + self.shared.len()) as i64
+    }
+
+    /// A number for what goes by a name.
+    fn number_of(&mut self, name: &'a str) -> i64 {
+        let next = self.unrecorded();
         *self.named.entry(name).or_insert(next)
     }
 
-    /// A correlation id that no other device has; 0 for none, as a negative one is.
-    fn correlation(&mut self, device: i64, recorded: i64) -> u32 {
+    /// The number of a stream that no other process has on that device: every process counts its own.
+    fn stream(&mut self, process: Process<'a>, device: i64, recorded: i64) -> i64 {
+        if *self.owners.entry((device, recorded)).or_insert(process) == process {
+            return recorded;
+        }
+        let next = self.unrecorded();
+        *self.shared.entry((process, device, recorded)).or_insert(next)
+    }
+
+    /// A correlation id that no other process or device has; 0 for none, as a negative one is.
+    fn correlation(&mut self, process: Process<'a>, device: i64, recorded: i64) -> u32 {
         if recorded <= 0 {
             return 0;
         }
         let Self { correlations, taken, others, .. } = self;
-        *correlations.entry((device, recorded)).or_insert_with(|| {
+        *correlations.entry((process, device, recorded)).or_insert_with(|| {
             if let Ok(own) = u32::try_from(recorded)
                 && taken.insert(own)
             {
@@ -95,6 +122,12 @@ struct Columns<'a>(Vec<&'a str>);
 impl<'a> Columns<'a> {
     fn of(titles: &'a StringRecord) -> Self {
         Self(titles.iter().collect())
+    }
+
+    /// The first title that two columns have.
+    fn repeated(&self) -> Option<&'a str> {
+        let is_there = |at: usize, title: &str| self.0[..at].iter().any(|known| known.eq_ignore_ascii_case(title));
+        self.0.iter().enumerate().find(|&(at, title)| !title.is_empty() && is_there(at, title)).map(|(_, title)| *title)
     }
 
     fn text<'r>(&self, row: &'r StringRecord, title: &str) -> Option<&'r str> {
@@ -139,9 +172,10 @@ impl<'a> Columns<'a> {
         };
         let end = self.number(row, "End_Timestamp");
         let dur = trace.length(end.map(|end| TimeNs(end).since(TimeNs(start))), place);
+        let process = ["Guid", "Process_Id"].map(|title| self.text(row, title).unwrap_or_default());
         let (device, stream) = (self.place(row, "Agent_Id", known), self.place(row, order, known));
-        let track = trace.tracks.id(TrackKind::Stream { device, stream });
-        let correlation = known.correlation(device, self.number(row, "Correlation_Id").unwrap_or_default());
+        let track = trace.tracks.id(TrackKind::Stream { device, stream: known.stream(process, device, stream) });
+        let correlation = known.correlation(process, device, self.number(row, "Correlation_Id").unwrap_or_default());
         let name = trace.names.intern(name);
         let (start, category) = (TimeNs(start), Category::Kernel);
         let id = trace.events.push(&Event { start, dur, name, category, track, correlation, external: 0 });

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::collectives::{CollectiveRow, collective_rows, is_collectives};
-use super::super::formats::family_uses;
+use super::super::collectives::{CollectiveRow, collective_rows, is_collectives, left_out as collectives_left_out};
+use super::super::formats::{family_uses, left_out};
 use super::super::{FamilyUse, FitError, Measurement, lookup_measurements, measurements};
 use retime_core::cost::work::{Shape, Work};
 use retime_core::device::DeviceProfile;
@@ -16,6 +16,8 @@ pub(super) struct Tables {
     pub(super) collectives: Vec<CollectiveRow>,
     names: Vec<String>,
     pub(super) families: Vec<FamilyUse>,
+    /// What the files say that no fit uses, each with its file.
+    pub(super) unused: Vec<String>,
 }
 
 impl Tables {
@@ -25,15 +27,26 @@ impl Tables {
             let failed = |error| (name.clone(), error);
             if is_collectives(text) {
                 tables.collectives.extend(collective_rows(text).map_err(failed)?);
+                tables.say_unused(name, collectives_left_out(text).map_err(failed)?);
             } else if let Some(rows) = lookup_measurements(text).map_err(failed)? {
-                let own = rows.into_iter().filter(|row| row.cached.is_none());
-                tables.kernels.extend(own.map(|row| (at, row.kernel)));
+                let (own, fetched): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.cached.is_none());
+                if !fetched.is_empty() {
+                    let what = format!("{} look-ups in tables of the host: their time is the link's", fetched.len());
+                    tables.say_unused(name, vec![what]);
+                }
+                tables.kernels.extend(own.into_iter().map(|row| (at, row.kernel)));
             } else {
-                tables.kernels.extend(measurements(text).map_err(failed)?.into_iter().map(|row| (at, row)));
+                let rows = measurements(text).map_err(failed)?;
+                tables.say_unused(name, left_out(text, &rows).map_err(failed)?);
+                tables.kernels.extend(rows.into_iter().map(|row| (at, row)));
                 tables.families.extend(family_uses(text).map_err(failed)?);
             }
         }
         Ok(tables)
+    }
+
+    fn say_unused(&mut self, file: &str, what: Vec<String>) {
+        self.unused.extend(what.into_iter().map(|what| format!("{file}: {what}")));
     }
 
     /// The device that is calibrated, as the files name it: the only one, or the one called `wanted`.
@@ -45,11 +58,23 @@ impl Tables {
         }
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         match (&names[..], wanted) {
+            ([], _) if !self.unused.is_empty() => Err(FitError::Nothing(self.unused.join("; "))),
             ([], _) => Err(FitError::Nothing("no row of an operator that a model covers".to_owned())),
             ([only], _) => Ok(only.clone()),
             (several, Some(wanted)) if several.iter().any(|name| name == wanted) => Ok(wanted.to_owned()),
             _ => Err(FitError::SeveralDevices { devices: names }),
         }
+    }
+
+    /// The collectives to fit: those of the system recorded as `recorded` where the files hold several, and what is said of the others.
+    pub(super) fn collectives_of(&self, recorded: &str) -> (Vec<CollectiveRow>, Option<String>) {
+        let systems: BTreeSet<&str> = self.collectives.iter().map(|row| row.system.as_str()).collect();
+        if systems.len() < 2 {
+            return (self.collectives.clone(), None);
+        }
+        let own: Vec<CollectiveRow> = self.collectives.iter().filter(|row| row.system == recorded).cloned().collect();
+        let others = self.collectives.len() - own.len();
+        (own, Some(format!("{others} rows of collectives of other systems than `{recorded}`")))
     }
 
     /// The rows of the device recorded as `recorded`, in µs that `device` can reach.

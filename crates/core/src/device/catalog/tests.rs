@@ -214,3 +214,15 @@ fn what_is_recorded_as_a_device_is_not_one_that_inherits_from_it() {
         assert_eq!(mine.recognise(&own.name).unwrap().id, own.id);
     }
 }
+
+#[test]
+fn a_device_that_two_files_define_is_told_unless_the_later_adds_to_it() {
+    let file = |name: &str, parent: &str| {
+        (name.to_owned(), format!("[Mine]\ninherits = \"{parent}\"\n[Mine.figures]\ndram_gb_s = 100\n"))
+    };
+    let told = Catalog::replaced(&[file("a.toml", "V100"), file("b.toml", "A100-80")]);
+    assert_eq!(told, ["a.toml:1: Mine is defined anew in b.toml:1, whose figures hold"]);
+    assert!(Catalog::replaced(&[file("a.toml", "V100"), file("b.toml", "Mine")]).is_empty());
+    // The user's own figures of a device that is built in are meant.
+    assert!(Catalog::replaced(&[("a.toml".to_owned(), "[V100]\ninherits = \"V100\"\n".to_owned())]).is_empty());
+}

@@ -30,6 +30,7 @@ use crate::graph::{Collective, ExecutionGraph, RankPart};
 use crate::units::{Bytes, DurNs, elements};
 
 use super::Table;
+use super::sums::{Told, share_rest, without_excess};
 
 /// A facts file cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -221,7 +222,7 @@ impl TableFacts {
         let mut odd = Vec::new();
         for (entry, fact) in self.collectives.iter().enumerate() {
             let (mut place, mut is_matched) = (0, false);
-            let (mut groups, mut messages) = (Told::default(), Told::default());
+            let (mut groups, mut messages) = (Compared::default(), Compared::default());
             for (at, &(recorded_ranks, recorded_bytes)) in recorded.iter().enumerate() {
                 let one = &graph.collectives[at];
                 let is = |wanted: &Option<String>, name| wanted.as_ref().is_none_or(|it| *it == graph.names.get(name));
@@ -270,15 +271,36 @@ impl TableFacts {
         self.tables.iter().map(target).collect()
     }
 
-    /// Figures of `tables` that are told other than the trace has them, in words.
+    /// What is told of each table, by the first entry that names it, as far as the sums that were recorded allow; with what is not
+    /// taken, in words.
+    fn told(&self, tables: &[Table], ranks: &[RankPart]) -> (Vec<Told>, Vec<String>) {
+        let (mut told, mut odd): (Vec<Told>, Vec<String>) = (Vec::new(), Vec::new());
+        for (at, (fact, target)) in self.tables.iter().zip(self.targets(tables, ranks)).enumerate() {
+            let (Some(table), entry) = (target, at + 1) else { continue };
+            if let Some(first) = told.iter().find(|earlier| earlier.table == table).map(|earlier| earlier.entry) {
+                odd.push(format!(
+                    "entry {entry} of tables: t{table} is told of by entry {first}, and this one is not taken"
+                ));
+            } else {
+                told.push(Told { entry, table, fact: fact.clone() });
+            }
+        }
+        odd.extend(without_excess(&mut told, tables));
+        (told, odd)
+    }
+
+    /// Figures of `tables` that are told other than the trace has them, and entries that are not taken, in words.
     pub(super) fn contradictions(&self, tables: &[Table], ranks: &[RankPart]) -> Vec<String> {
-        let mut odd = Vec::new();
-        for (entry, (fact, target)) in self.tables.iter().zip(self.targets(tables, ranks)).enumerate() {
+        let (told, mut odd) = self.told(tables, ranks);
+        for Told { entry, table, fact } in told {
+            let table = &tables[table];
             // A mean over tables says nothing of one of them.
-            let Some(table) = target.map(|index| &tables[index]).filter(|table| !table.is_mean) else { continue };
-            let entry = format!("entry {} of tables", entry + 1);
+            if table.is_mean {
+                continue;
+            }
+            let entry = format!("entry {entry} of tables");
             for (what, recorded, told) in [("rows", table.rows, fact.rows), ("dim", table.dim, fact.dim)] {
-                let mut sizes = Told::default();
+                let mut sizes = Compared::default();
                 sizes.add(recorded, told.or(recorded).unwrap_or_default());
                 odd.extend(sizes.contradiction(&entry, what));
             }
@@ -300,11 +322,15 @@ impl TableFacts {
         unmatched.map(|(index, _)| index + 1).collect()
     }
 
-    /// Fills in what is told; the time of an operator that serves several tables is shared out by the rows it reads of each.
+    /// Fills in what is told; of an operator that serves several tables the others share what that leaves of the recorded sums, and
+    /// its time is shared out by the rows it reads of each.
     pub(super) fn complete(&self, tables: &mut [Table], ranks: &[RankPart]) {
-        let targets = self.targets(tables, ranks);
-        for (fact, target) in self.tables.iter().zip(targets) {
-            let Some(table) = target.map(|index| &mut tables[index]) else { continue };
+        if self.tables.is_empty() {
+            return;
+        }
+        let ((told, _), recorded) = (self.told(tables, ranks), tables.to_vec());
+        for Told { table, fact, .. } in &told {
+            let table = &mut tables[*table];
             table.rows = fact.rows.or(table.rows);
             table.dim = fact.dim.or(table.dim);
             table.pooling = fact.pooling.or(table.pooling);
@@ -312,26 +338,25 @@ impl TableFacts {
             table.bytes = table.rows.zip(table.dim).map(|(rows, dim)| Bytes(elements(&[rows, dim, 4])));
             table.is_mean &= fact.rows.is_none() || fact.dim.is_none() || fact.pooling.is_none();
         }
-        if !self.tables.is_empty() {
-            (0..ranks.len()).for_each(|rank| share_times(tables, rank));
-        }
+        share_rest(&told, &recorded, tables);
+        (0..ranks.len()).for_each(|rank| share_times(tables, rank));
     }
 }
 
 /// How often a figure is told other than the trace has it, and the first of both.
 #[derive(Clone, Copy, Debug)]
-struct Told<T> {
+struct Compared<T> {
     count: usize,
     first: Option<(T, T)>,
 }
 
-impl<T> Default for Told<T> {
+impl<T> Default for Compared<T> {
     fn default() -> Self {
         Self { count: 0, first: None }
     }
 }
 
-impl<T: Copy + PartialEq + Display> Told<T> {
+impl<T: Copy + PartialEq + Display> Compared<T> {
     fn add(&mut self, recorded: Option<T>, told: T) {
         if let Some(recorded) = recorded.filter(|&recorded| recorded != told) {
             self.count += 1;

@@ -9,6 +9,7 @@ mod find;
 mod placement;
 mod plan;
 mod sharder;
+mod sums;
 
 use std::ops::Range;
 

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{EtArguments, EtNode, EtNodeIndex, EtTensor, EtValue, ExecutionTrace, TensorIndex, collective};
+use super::layout::ROOT;
+use super::{EtArguments, EtNode, EtNodeIndex, EtTensor, EtValue, ExecutionTrace, TensorIndex, collective, sizes};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameId, printable};
 use crate::trace::OpenError;
@@ -17,6 +18,7 @@ use crate::trace::OpenError;
 pub struct Builder {
     trace: ExecutionTrace,
     tensor_ids: FxHashMap<EtTensor, TensorIndex>,
+    node_ids: FxHashSet<u64>,
 }
 
 /// A node as written.
@@ -124,8 +126,24 @@ impl Builder {
         for attribute in &attributes {
             raw.set(attribute);
         }
-        let (inputs, parts) = self.arguments(raw.inputs, raw.input_shapes, raw.input_types)?;
-        let (outputs, _) = self.arguments(raw.outputs, raw.output_shapes, raw.output_types)?;
+        if raw.id != 0 && self.node_ids.contains(&raw.id) {
+            self.repeated(&raw);
+            return Ok(());
+        }
+        if raw.parent == raw.id && raw.id != 0 && !raw.name.starts_with(ROOT) {
+            self.warn(
+                "damaged-parent",
+                &raw,
+                "is said to contain itself: what contains it is not known, so it may count beside what it is part of",
+            );
+            raw.parent = 0;
+        }
+        let (inputs, parts, has_sizes) = self.arguments(raw.inputs, raw.input_shapes, raw.input_types)?;
+        let (outputs, _, has_output_sizes) = self.arguments(raw.outputs, raw.output_shapes, raw.output_types)?;
+        if !(has_sizes && has_output_sizes) {
+            self.warn("damaged-sizes", &raw, "has sizes that are no whole numbers: they are left out");
+        }
+        self.node_ids.insert(raw.id);
         let names = &mut self.trace.names;
         let node = EtNode {
             id: raw.id,
@@ -154,6 +172,18 @@ impl Builder {
         Ok(())
     }
 
+    /// Counts a node whose id an earlier one has: ids of nodes are theirs alone.
+    fn repeated(&mut self, raw: &RawNode<'_>) {
+        self.trace.skipped_nodes += 1;
+        self.warn("repeated-node", raw, "has the id of a node that is there already; skipped");
+    }
+
+    fn warn(&mut self, code: &'static str, raw: &RawNode<'_>, what: &str) {
+        let place = Some(format!("node {}", raw.id));
+        let text = || format!("{} {what}", printable(&raw.name));
+        self.trace.diagnostics.add(Severity::Warning, code, "", place, text);
+    }
+
     /// Elements of all tensors of an argument list.
     fn elements(&self, run: &EtArguments) -> u64 {
         let tensors = self.trace.values_of(run).iter().filter_map(|value| match value {
@@ -163,12 +193,13 @@ impl Builder {
         tensors.map(|tensor| tensor.elements).fold(0, u64::saturating_add)
     }
 
+    /// An argument list, its parts, and whether its sizes can be read.
     fn arguments<'a>(
         &mut self,
         flat: Option<&'a RawValue>,
         shapes: Option<&'a RawValue>,
         types: Option<&'a RawValue>,
-    ) -> Result<(EtArguments, Parts<'a>), String> {
+    ) -> Result<(EtArguments, Parts<'a>, bool), String> {
         let raw = match flat {
             Some(nested) if nested.get().starts_with('{') => {
                 serde_json::from_str::<RawArguments<'a>>(nested.get()).map_err(|error| error.to_string())?
@@ -180,14 +211,15 @@ impl Builder {
         for (at, value) in parts.values.iter().enumerate() {
             self.value(value, parts.types.get(at).map_or("", Cow::as_ref));
         }
+        let shapes = sizes::read(raw.shapes.map_or("", RawValue::get), &parts.types);
         let run = EtArguments {
             first,
             count: self.trace.values.len() as u32 - first,
-            shapes: self.text(raw.shapes),
+            shapes: self.trace.names.intern(&crate::trace::json::on_one_line(&shapes.text)),
             types: self.text(raw.types),
             strides: self.text(raw.strides),
         };
-        Ok((run, parts))
+        Ok((run, parts, !shapes.is_damaged))
     }
 
     fn value(&mut self, value: &RawValue, kind: &str) {

@@ -19,7 +19,7 @@ const NOMINAL: DurNs = DurNs(1_000);
 /// The record scope of ranges that users name.
 const USER_SCOPE: u32 = 7;
 /// How the process and its threads are named.
-const ROOT: &str = "[pytorch|profiler|";
+pub(super) const ROOT: &str = "[pytorch|profiler|";
 
 impl ExecutionTrace {
     /// This trace with a nominal time for every node: a host trace in program order, for predictions to start from.

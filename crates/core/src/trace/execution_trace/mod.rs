@@ -6,6 +6,7 @@ mod builder;
 mod collective;
 mod layout;
 mod lists;
+mod sizes;
 
 use std::path::PathBuf;
 

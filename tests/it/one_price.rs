@@ -7,10 +7,11 @@ use retime_core::analysis::operators::Level;
 use retime_core::analysis::roofline::{Place, points};
 use retime_core::cost::{Family, Work};
 use retime_core::device::Precision;
-use retime_core::graph::TaskKind;
-use retime_core::scenario::Resolved;
+use retime_core::graph::{BuildOptions, TaskKind};
+use retime_core::scenario::{Resolved, Scenario};
 use retime_core::sim::{Schedule, simulate};
 
+use crate::support::engine;
 use crate::support::jobs::{Opened, of_sample, of_shared};
 
 const ON_GPU: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
@@ -167,4 +168,26 @@ fn a_filter_larger_than_its_image_is_not_computed() {
     let said = &resized.reports[0].effects;
     assert!(said.iter().any(|said| said.text.contains("cannot compute with a dimension of 300")), "{said:?}");
     assert!((device_time(&resized) - device_time(&opened.resolve(&[]))).abs() < 0.5);
+}
+
+/// Weights in fewer bits are read faster, and nothing else of a product changes.
+#[test]
+fn quantized_weights_make_no_product_slower() {
+    let text = r#"{"deviceProperties": [{"name": "NVIDIA A100-SXM4-80GB", "id": 0}], "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 1, "tid": 1, "ts": 110, "dur": 50, "args": {"External id": 1,
+         "Input Dims": [[64], [64, 64], [64, 64], [], []], "Input type": ["float", "float", "float", "Scalar", "Scalar"]}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 120, "dur": 5,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "ampere_sgemm_128x128_tn", "pid": 0, "tid": 7, "ts": 130, "dur": 100,
+         "args": {"External id": 1, "device": 0, "stream": 7, "correlation": 1}}]}"#;
+    let engine = engine();
+    let loaded = engine.load_bytes(text.as_bytes(), "product.json", &BuildOptions::default()).unwrap();
+    let time = |lines: &[&str]| {
+        let scenario = Scenario::parse(lines.iter().copied()).unwrap();
+        engine.evaluate(&loaded, &scenario, 0).summary.gpu_active_ns.0
+    };
+    for before in [&["mixed-precision bf16"][..], &["swap-gpu H100-SXM"], &[]] {
+        let narrow = [before, &["quantize-weights int8"]].concat();
+        assert!(time(&narrow) <= time(before) && time(before) > 0, "{before:?}: {} to {}", time(before), time(&narrow));
+    }
 }

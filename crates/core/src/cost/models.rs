@@ -23,13 +23,14 @@ use super::domain::Domain;
 use super::fits::Fits;
 use super::lookup::lookup_kernel_us;
 use super::memo::Memo;
+use super::operators::{GemmSize, gemm_bytes};
 use super::parameterised::ProductRates;
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
 use super::structured::fastest_tile;
 use super::topology::{self, Topology};
-use super::work::{Family, Route, Shape, Work};
+use super::work::{Family, Route, Shape, Work, element_bytes};
 use super::{analytical, operators, roofline};
 
 /// All models with their fits, and a memory of what they said.
@@ -244,6 +245,9 @@ impl CostModels {
     }
 
     fn unscaled(&self, work: &Work, device: &DeviceProfile, fitted: Option<Estimate>) -> Option<Estimate> {
+        if let Some(estimate) = self.of_narrow_factor(work, device) {
+            return Some(estimate);
+        }
         let fitted = || fitted.unwrap_or_else(|| roofline_estimate(work, device));
         match (&work.shape, work.family) {
             (&Shape::Copy { route, pinned }, _) => {
@@ -264,6 +268,17 @@ impl CostModels {
             (_, Family::Other) if is_nothing(work) => None,
             _ => Some(in_a_model(fitted(), work, device)),
         }
+    }
+
+    /// The time of a product one factor of which is stored in fewer bits than it computes with, which no table has: that of the same product
+    /// of two equal factors, less what the parameters of all devices say of the bytes.
+    fn of_narrow_factor(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        let wide = with_equal_factors(work).filter(|_| device.kind == DeviceKind::Gpu)?;
+        let domain = Domain::of(&wide)?;
+        let whole = self.unscaled(&wide, device, self.fits.estimates(domain, &[&wide], device).pop())?;
+        let time = |work: &Work| in_a_model(self.fits.shared(domain, work, device), work, device).duration.0 as f64;
+        let share = time(work) / time(&wide).max(1.0);
+        Some(Estimate { duration: whole.duration.scale(share.min(1.0)), ..whole })
     }
 
     fn parameterised(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
@@ -366,6 +381,13 @@ fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Co
     Some((Domain::of(&part)?, part))
 }
 
+/// A product that reads fewer bytes than its factors have, with factors of one type; `None` of any other work.
+fn with_equal_factors(work: &Work) -> Option<Work> {
+    let Shape::Gemm { batch, m, n, k } = work.shape else { return None };
+    let read = gemm_bytes(GemmSize { batch, m, n, k }, element_bytes(work), 0).0;
+    (work.read < read).then(|| Work { read, ..work.clone() })
+}
+
 fn is_nothing(work: &Work) -> bool {
     work.bytes().0 == 0 && work.flop.0 <= 0.0
 }
@@ -433,7 +455,7 @@ const LOOKUP_ERROR: (f64, f64, f64) = (0.23, 0.38, 0.46);
 fn lookup_estimate(work: &Work, device: &DeviceProfile) -> Option<Estimate> {
     let &Shape::Embedding { rows, backward, ref reuse, .. } = &work.shape else { return None };
     let known = rows > 0 || *reuse != Reuse::Uniform;
-    let us = lookup_kernel_us(&work.shape, super::work::element_bytes(work), device)?;
+    let us = lookup_kernel_us(&work.shape, element_bytes(work), device)?;
     let (model, error) = match (known, backward) {
         (_, true) => ("embedding-backward", LOOKUP_ERROR.2),
         (true, false) => ("embedding-enhanced", LOOKUP_ERROR.0),

@@ -352,7 +352,7 @@ impl DeviceProfile {
             return None;
         }
         let mut part = self.heir(&format!("{} part", self.id));
-        part.name = name.to_owned();
+        name.clone_into(&mut part.name);
         part.recorded_as = Vec::new();
         if holds < WHOLE {
             part.memory = memory;

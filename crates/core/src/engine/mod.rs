@@ -316,9 +316,8 @@ impl Engine {
         if replay.is_beyond() {
             return Err(EngineError::Beyond { path: loaded::title(&job) });
         }
-        let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
-        let is_unmeasured = graph.measured == DurNs::ZERO && outlived.is_some();
-        if replay.summary.simulated_ns == DurNs::ZERO || is_unmeasured {
+        if replay.summary.simulated_ns == DurNs::ZERO {
+            let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
             let unknown = || "what was recorded is shorter than a nanosecond, or cannot be read".to_owned();
             let crossing = || refuted::crossing_calls(&job).unwrap_or_else(unknown);
             let reason = outlived.map_or_else(crossing, |found| found.message.clone());

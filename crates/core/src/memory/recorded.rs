@@ -144,7 +144,9 @@ fn unrecorded(calls: &[Call<'_>]) -> Vec<Piece> {
         if open.as_ref().is_some_and(|piece| more.abs_diff(piece.bytes) * 2 <= piece.bytes) {
             continue;
         }
-        open.into_iter().for_each(|piece| piece.until = call.at);
+        if let Some(piece) = open {
+            piece.until = call.at;
+        }
         if more as f64 > IN_NO_ORDER * most as f64 {
             pieces.push(Piece { from: call.at, until: AFTER, bytes: more, operator: None });
         }

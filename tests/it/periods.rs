@@ -121,3 +121,35 @@ fn a_band_reaches_as_far_as_what_one_stream_may_take() {
     assert!(near.kernel_only_ns < near.steady_ns && near.steady_ns < near.steady_band.high_ns);
     assert!(hidden.steady_band.high_ns < near.steady_band.high_ns);
 }
+
+/// Four micro-batches, the last of which updates the parameters, told to the profiler as four steps.
+#[test]
+fn micro_batches_that_take_turns_share_one_set_of_parameters() {
+    let mut repeated = Loop::new(12);
+    for number in 0..12 {
+        let (at, updates) = (1_000 * number, number % 4 == 3);
+        let mut host = |category: &str, name: &str, from: u32, dur: u32, args: &str| {
+            repeated.events.push(format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{},"dur":{dur},"args":{{{args}}}}}"#,
+                at + from
+            ));
+        };
+        host("user_annotation", &format!("ProfilerStep#{number}"), 0, 1_000, "");
+        host("cpu_op", "aten::mm", 10, 30, r#""Input Dims":[[64,512],[512,512]],"Input type":["float","float"]"#);
+        let gradient = r#""Input Dims":[[512,512]],"Input type":["float"]"#;
+        host("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 100, 50, "");
+        host("cpu_op", "torch::autograd::AccumulateGrad", 110, 30, gradient);
+        (0..if updates { 9 } else { 0 }).for_each(|call| host("cpu_op", "aten::add_", 200 + 50 * call, 30, ""));
+    }
+    let mut repeated = repeated.kernel("aten::relu", 1, 800, 100);
+    let shapes = r#""args":{"Input Dims":[[64,512]],"Input type":["float"]},"name":"aten::relu""#;
+    repeated.events.iter_mut().for_each(|event| *event = event.replace(r#""name":"aten::relu""#, shapes));
+    let summary = repeated.summary();
+    assert_eq!((summary.measured_ns.0, summary.repeats), (4_000_000, 4));
+    let kinds = summary.memory.unwrap().kinds;
+    assert_eq!(
+        (kinds.parameters.0, kinds.gradients.0),
+        (1 << 20, 1 << 20),
+        "one parameter and its gradient: {kinds:?}"
+    );
+}

@@ -54,9 +54,10 @@ impl Decisive {
 
     /// Host work among them in one iteration.
     pub(super) fn host(&self, resolved: &Resolved) -> DurNs {
-        let timed = &*resolved.timed;
+        let (timed, added) = (&*resolved.timed, resolved.added_by_task());
         let is_host = |task: &&TaskId| {
-            let kind = timed.node(**task).map(|node| resolved.graph.tasks[node].kind);
+            let traced = timed.node(**task).map(|node| resolved.graph.tasks[node].kind);
+            let kind = traced.or_else(|| added.get(*task).map(|added| added.kind));
             matches!(kind, Some(TaskKind::Host(_) | TaskKind::Runtime | TaskKind::Compute))
         };
         let sum: i64 = self.tasks.iter().filter(is_host).map(|task| timed.durations[task.0 as usize]).sum();

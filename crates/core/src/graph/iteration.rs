@@ -2,7 +2,7 @@
 //!
 //! Reads traces; knows no tasks and no dependencies.
 
-use crate::trace::steps::{OddRanges, StepRange, is_step_name, steps_and_odd_ranges as told_steps};
+use crate::trace::steps::{OddRanges, StepRange, is_step_name, one_by_one, steps_and_odd_ranges as told_steps};
 use crate::trace::{Trace, TrackId};
 use crate::units::{DurNs, TimeNs};
 
@@ -47,11 +47,14 @@ impl Step {
 /// # Complexity
 /// O(events + names).
 pub fn steps(trace: &Trace) -> Vec<Step> {
-    steps_and_odd_ranges(trace).0
+    steps_and_odd_ranges(trace, true).0
 }
 
 /// As [`steps`], with what was recorded of them that cannot be.
-pub(super) fn steps_and_odd_ranges(trace: &Trace) -> (Vec<Step>, OddRanges) {
+///
+/// # Arguments
+/// `joined`: whether those that take turns are one.
+pub(super) fn steps_and_odd_ranges(trace: &Trace, joined: bool) -> (Vec<Step>, OddRanges) {
     let step = |step: StepRange| Step {
         name: step.name,
         track: step.track,
@@ -61,7 +64,7 @@ pub(super) fn steps_and_odd_ranges(trace: &Trace) -> (Vec<Step>, OddRanges) {
         observed: false,
         parts: step.parts,
     };
-    let (told, odd) = told_steps(trace);
+    let (told, odd) = if joined { told_steps(trace) } else { one_by_one(trace) };
     let mut steps: Vec<Step> = told.into_iter().map(step).collect();
     count_events(trace, &mut steps);
     (steps, odd)

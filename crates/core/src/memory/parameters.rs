@@ -54,6 +54,7 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     }
     if !trains {
         found.each = weights(graph, &ids);
+        found.each.truncate(in_one_pass(graph, &found.each));
     }
     if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
@@ -134,7 +135,22 @@ fn accumulated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Parameters {
         None => (size, None),
     };
     let (gradients, given_by) = each.iter().map(gradient).unzip();
-    Parameters { each, gradients, given_by, accumulated, ..Parameters::default() }
+    let mut found = Parameters { each, gradients, given_by, accumulated, ..Parameters::default() };
+    let parameters = in_one_pass(graph, &found.each);
+    found.each.truncate(parameters);
+    found.gradients.truncate(parameters);
+    found.given_by.truncate(parameters);
+    found.accumulated.truncate(parameters);
+    found
+}
+
+/// How many of the sizes are of one pass, where the iteration runs on several batches and each pass has the same.
+fn in_one_pass(graph: &ExecutionGraph, sizes: &[u64]) -> usize {
+    let batches = graph.batches.max(1) as usize;
+    let count = sizes.len() / batches;
+    let repeats =
+        sizes.len() == count * batches && count > 0 && sizes.chunks(count).all(|pass| pass == &sizes[..count]);
+    if repeats { count } else { sizes.len() }
 }
 
 /// Bytes of the table and of its gradient's values (its indices are those of the batch), when operator `id` gives a table's sparse gradient.

@@ -128,26 +128,27 @@ pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
 const IN_NO_ORDER: f64 = 0.01;
 
 /// What the allocator held by its own totals, and not by its calls: given by calls that were not recorded. Each piece is as large as
-/// at first, until what there is differs by half.
+/// it was at first, within what counts as no order.
 fn unrecorded(calls: &[Call<'_>]) -> Vec<Piece> {
     let Some((first, total)) = calls.first().and_then(|call| Some((call, call.args.total_allocated?))) else {
         return Vec::new();
     };
     let mut held = i128::from(total) - i128::from(first.args.bytes);
     let most = calls.iter().filter_map(|call| call.args.total_allocated).max().unwrap_or(total);
+    let least = IN_NO_ORDER * most as f64;
     let mut pieces: Vec<Piece> = Vec::new();
     for call in calls.iter().filter(|_| first.args.on_device) {
         held += i128::from(call.args.bytes);
         let Some(total) = call.args.total_allocated else { continue };
         let more = u64::try_from(i128::from(total) - held).unwrap_or_default();
         let open = pieces.last_mut().filter(|piece| piece.until == AFTER);
-        if open.as_ref().is_some_and(|piece| more.abs_diff(piece.bytes) * 2 <= piece.bytes) {
+        if open.as_ref().is_some_and(|piece| more.abs_diff(piece.bytes) as f64 <= least) {
             continue;
         }
         if let Some(piece) = open {
             piece.until = call.at;
         }
-        if more as f64 > IN_NO_ORDER * most as f64 {
+        if more as f64 > least {
             pieces.push(Piece { from: call.at, until: AFTER, bytes: more, operator: None });
         }
     }

@@ -218,9 +218,18 @@ impl<'a> Walk<'a> {
             .filter(|(of, gradient)| of != gradient)
             .map(|(a, b)| (*a, *b))
             .collect();
-        let mut any = false;
+        // Of several passes each adds to the gradients of the first.
+        let mut of_first: FxHashMap<u64, usize> = FxHashMap::default();
+        known.each.iter().for_each(|size| *of_first.entry(*size).or_default() += 1);
+        let (graph, mut any) = (self.rank.graph, false);
         for buffer in self.buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
-            any = true;
+            let left = of_first.entry(buffer.bytes.0).or_default();
+            if *left == 0 && graph.batches > 1 {
+                let given = buffer.operator.map(|id| end(graph, id));
+                (buffer.holds, buffer.until) = (Holds::Other, given.unwrap_or(buffer.until));
+                continue;
+            }
+            (*left, any) = (left.saturating_sub(1), true);
             if let Some(at) = sparse.iter().position(|&(of, _)| of == buffer.bytes.0) {
                 buffer.bytes = Bytes(sparse.swap_remove(at).1);
             }

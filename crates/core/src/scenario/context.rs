@@ -195,12 +195,11 @@ impl Context {
         let ranks = graph.ranks.iter().zip(&self.devices).filter(|(_, device)| device.recognised);
         let named = ranks.filter_map(|(part, device)| Some((part.device.as_ref()?, &device.profile)));
         let (recorded, profile) = named.into_iter().find(|(_, profile)| self.catalog.named(&profile.id).is_err())?;
-        Some(format!(
-            "the trace records {} multiprocessors and {} of memory: a part of {}, whose figures are divided so",
-            recorded.sm_count,
-            recorded.memory,
-            profile.lineage.first()?
-        ))
+        let what = match recorded.sm_count {
+            0 => format!("{} of memory", recorded.memory),
+            count => format!("{count} multiprocessors and {} of memory", recorded.memory),
+        };
+        Some(format!("the trace records {what}: a part of {}, whose figures are divided so", profile.lineage.first()?))
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -56,13 +56,13 @@ pub fn steps(trace: &Trace) -> Vec<StepRange> {
 
 /// As [`steps`], with what was recorded of them that cannot be.
 pub fn steps_and_odd_ranges(trace: &Trace) -> (Vec<StepRange>, OddRanges) {
-    let (mut steps, mut odd) = recorded(trace);
+    let (mut steps, mut odd) = one_by_one(trace);
     (odd.kinds, odd.beside_turns) = turns::join(trace, &mut steps).unwrap_or_default();
     (steps, odd)
 }
 
-/// The steps one by one.
-fn recorded(trace: &Trace) -> (Vec<StepRange>, OddRanges) {
+/// As [`steps_and_odd_ranges`], each step for itself.
+pub fn one_by_one(trace: &Trace) -> (Vec<StepRange>, OddRanges) {
     let told = ranges_named(trace, is_step_name);
     if told.is_empty() {
         return (between_updates(trace), OddRanges::default());

@@ -12,9 +12,10 @@ use super::steps::StepRange;
 const MOST_KINDS: usize = 16;
 
 /// A property by which kinds of steps are told apart.
-struct Evidence {
+#[derive(Clone, Copy)]
+struct Evidence<'a> {
     /// Of each step.
-    values: Vec<f64>,
+    values: &'a [f64],
     /// How far those of one kind are apart at most, as a share.
     within: f64,
     /// How far the largest of all kinds is from the smallest at least, as a share.
@@ -56,15 +57,18 @@ fn kinds(trace: &Trace, steps: &[StepRange]) -> Option<usize> {
     if steps.len() < 4 {
         return None;
     }
-    // The first step is often longer than those that follow.
-    let settled = &steps[1..];
-    let calls = settled.iter().map(|step| calls(trace, step) as f64).collect();
+    let calls: Vec<f64> = steps.iter().map(|step| calls(trace, step) as f64).collect();
     let ends: Vec<TimeNs> = steps.iter().map(|step| step.end).collect();
-    let periods = ends.windows(2).map(|pair| pair[1].since(pair[0]).0 as f64).collect();
+    let first = steps[0].end.since(steps[0].start).0 as f64;
+    let periods = ends.windows(2).map(|pair| pair[1].since(pair[0]).0 as f64);
+    let periods: Vec<f64> = std::iter::once(first).chain(periods).collect();
     // What a program does it does again to the call; how long that takes differs, and may be alike by chance.
-    let by_calls = Evidence { values: calls, within: 0.02, across: 0.1, turns: 2 };
-    let by_time = Evidence { values: periods, within: 0.05, across: 0.25, turns: 3 };
-    by_calls.kinds().or_else(|| by_time.kinds())
+    let by_calls = Evidence { values: &calls, within: 0.02, across: 0.1, turns: 2 };
+    let by_time = Evidence { values: &periods, within: 0.05, across: 0.25, turns: 3 };
+    // The first step is often longer than those that follow.
+    let settled = |evidence: &Evidence<'_>| Evidence { values: &evidence.values[1..], ..*evidence }.kinds();
+    let found = |evidence: Evidence<'_>| evidence.kinds().or_else(|| settled(&evidence));
+    found(by_calls).or_else(|| found(by_time))
 }
 
 /// Events of a step's thread.
@@ -72,11 +76,10 @@ fn calls(trace: &Trace, step: &StepRange) -> usize {
     trace.events.within(step.start..step.end).filter(|&id| trace.events.track(id) == step.track).count()
 }
 
-impl Evidence {
+impl Evidence<'_> {
     /// The fewest kinds by which the values take turns.
     fn kinds(&self) -> Option<usize> {
-        // The first step is of a turn, too.
-        let most = ((self.values.len() + 1) / self.turns).min(MOST_KINDS);
+        let most = (self.values.len() / self.turns).min(MOST_KINDS);
         (2..=most).find(|&kinds| {
             let of_kind = |kind: usize| range(self.values.iter().skip(kind).step_by(kinds).copied());
             let ranges: Vec<(f64, f64)> = (0..kinds).map(of_kind).collect();
@@ -139,6 +142,7 @@ mod tests {
         for steps in [
             vec![(400, 5); 8],
             vec![(400, 5), (1000, 5), (400, 5), (1000, 5)],
+            [vec![(500, 5); 4], vec![(800, 9)], vec![(500, 5); 5]].concat(),
             vec![(900, 9), (400, 5), (410, 5), (400, 5), (405, 5), (400, 5)],
             vec![(400, 5), (420, 5), (600, 5), (400, 5), (900, 5), (410, 5), (400, 5)],
             vec![(400, 5), (1000, 5), (400, 5), (700, 5), (400, 5), (1000, 5)],

@@ -219,13 +219,17 @@ fn pooled(name: &str, args: Args<'_>, input: u64) -> u64 {
         return elements(output);
     }
     let Some(dims) = args.tensor(0) else { return input };
-    let planes = elements(&dims[..dims.len().min(2)]);
-    if name.contains("adaptive") {
-        let wanted = args.numbers(1).filter(|list| !list.is_empty()).unwrap_or_else(|| vec![1]);
+    // Of one, two or three axes, behind channels and, but for a single image, a batch.
+    let axes = (1..=3).find(|axes| name.contains(&format!("{axes}d"))).unwrap_or(2).min(dims.len());
+    let (planes, sizes) = dims.split_at(dims.len() - axes);
+    let planes = elements(planes);
+    let wanted_at = if name.contains("fractional") { 2 } else { 1 };
+    if name.contains("adaptive") || name.contains("fractional") {
+        let wanted = args.numbers(wanted_at).filter(|list| !list.is_empty()).unwrap_or_else(|| vec![1]);
         return wanted.iter().fold(planes, |count, dim| count.saturating_mul(dim.unsigned_abs()));
     }
     let window = PoolingWindow::of(name, args);
-    let sizes = dims.iter().skip(2).enumerate();
+    let sizes = sizes.iter().enumerate();
     sizes.fold(planes, |product, (axis, &size)| product.saturating_mul(window.fits(axis, size)))
 }
 
@@ -371,6 +375,10 @@ mod tests {
         assert_eq!(written("max_pool2d", 9, &["3", "1", "0", "2", "False"]), 25, "its taps are two apart");
         assert_eq!(written("max_pool2d", 2, &["9", "1", "0"]), 1, "a damaged window");
         assert_eq!(written("max_pool2d", 9, &[]), 25, "nothing recorded");
+        assert_eq!(written("fractional_max_pool2d", 9, &["[2, 2]", "[4, 4]"]), 16);
+        let mut image = operands(&[&[10, 9, 9]]);
+        image.inputs.extend(["3", "3"].map(value));
+        assert_eq!(pooling("max_pool2d", Args::new(&image)).unwrap().written.0, 40 * 9, "a single image");
     }
 
     #[test]

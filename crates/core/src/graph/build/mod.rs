@@ -174,7 +174,13 @@ fn build_all(
     if inputs.is_empty() {
         return Err(BuildError::NoTrace);
     }
-    let recorded: Vec<Recorded> = inputs.par_iter().map(|input| Recorded::of(input, options)).collect();
+    let recorded = |joined| inputs.par_iter().map(move |input| Recorded::of(input, options, joined)).collect();
+    let mut steps: Vec<Recorded> = recorded(true);
+    // A job takes turns where all its ranks do.
+    if steps.iter().any(|rank| (rank.odd.kinds, rank.steps.len()) != (steps[0].odd.kinds, steps[0].steps.len())) {
+        steps = recorded(false);
+    }
+    let recorded = steps;
     let windows = windows(inputs, &recorded, options)?;
     let ranks = inputs.par_iter().zip(&recorded).zip(windows);
     let mut ranks: Vec<Prepared<'_>> =
@@ -199,8 +205,9 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn of(input: &RankInput<'_>, options: &BuildOptions) -> Self {
-        let ((steps, odd), span) = rayon::join(|| iteration::steps_and_odd_ranges(input.trace), || span(input.trace));
+    fn of(input: &RankInput<'_>, options: &BuildOptions, joined: bool) -> Self {
+        let ((steps, odd), span) =
+            rayon::join(|| iteration::steps_and_odd_ranges(input.trace, joined), || span(input.trace));
         let is_default = options.iteration == IterationChoice::Default && input.trace.iteration.is_none();
         let least = if is_default { iteration::least_events(&steps) } else { 0 };
         let small = steps.iter().filter(|step| step.events < least).count();

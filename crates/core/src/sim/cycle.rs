@@ -324,7 +324,7 @@ mod tests {
             let slack = 0.01 * mean + 2.0;
             prop_assert!(found.low.0 as f64 <= mean + slack && mean - slack <= found.high.0 as f64, "{found:?}, {mean}");
             let circuit = &found.circuit;
-            prop_assert!(circuit.copies > 0 && circuit.tasks.len() >= circuit.copies as usize, "{found:?}");
+            prop_assert!(circuit.copies > 0 && !circuit.tasks.is_empty(), "{found:?}");
             prop_assert!(!found.has_met() || (found.low.0 as f64 - mean).abs() <= slack, "{found:?}, {mean}");
         }
 

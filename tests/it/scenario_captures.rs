@@ -137,6 +137,12 @@ fn two_captures_predict_a_third_and_the_second_itself() {
     let [Some(mut small), Some(middle), Some(large)] = ids.map(Capture::open) else { return };
     let scaling = retime_core::scenario::BatchScaling::learn(small.base.graph(), middle.base.graph()).unwrap();
     assert!(retime_core::scenario::BatchScaling::learn(small.base.graph(), small.base.graph()).is_none());
+    let other = ["h100/dlrm-default-b512-fp32-cuda", "h100/dlrm-default-dim128-b1024-fp32-cuda"].map(|name| {
+        let name = format!("{name}.kineto.json.gz");
+        crate::support::jobs::of_sample(&name)
+    });
+    let [narrow, wide] = [&other[0], &other[1]].map(|opened| opened.base.graph());
+    assert!(retime_core::scenario::BatchScaling::learn(narrow, wide).is_none(), "its parameters are larger");
     small.context.batch_scaling = Some(Arc::new(scaling));
     let got = small.predicted_ms(&["resize-batch 1024"]);
     println!("64 and 256 → 1024: {got:.1} ms, measured {:.1} ms", large.measured_ms());

@@ -59,11 +59,20 @@ pub enum EngineError {
         reason: String,
     },
     /// Two traces from which no law of the batch size follows.
-    #[error("nothing to learn from a second trace: the batch sizes are {} and {}", told(.batches.0), told(.batches.1))]
+    #[error("nothing to learn from a second trace: {}", why(.batches))]
     Learn {
         /// Batch sizes of both, where known.
         batches: (Option<u64>, Option<u64>),
     },
+}
+
+fn why(batches: &(Option<u64>, Option<u64>)) -> String {
+    match batches {
+        (Some(a), Some(b)) if a != b => {
+            "beyond the batch the sizes of its operators differ, so it is of another model".to_owned()
+        }
+        (a, b) => format!("the batch sizes are {} and {}", told(*a), told(*b)),
+    }
 }
 
 fn told(batch: Option<u64>) -> String {

@@ -39,7 +39,7 @@ impl Loaded {
     /// Lets `resize-batch` draw on a second trace of the model at another batch size.
     ///
     /// # Errors
-    /// A batch size is not known, or both are the same.
+    /// A batch size is not known, both are the same, or the second trace is of another model.
     pub fn learn(&mut self, other: &Self) -> Result<(), EngineError> {
         let scaling = BatchScaling::learn(&self.graph, &other.graph);
         let batches = (self.graph.batch_size, other.graph.batch_size);

@@ -113,7 +113,8 @@ type Place = (NameId, Option<NameId>, Phase);
 type Kind = (Option<Place>, Option<OperandsId>, usize, NameId, std::mem::Discriminant<TaskKind>);
 
 impl BatchScaling {
-    /// Learns what `other` tells about `graph`; `None` when a batch size is not known, or both are the same.
+    /// Learns what `other` tells about `graph`; `None` when a batch size is not known, both are the same, or sizes of most operators tell
+    /// that it is another model.
     ///
     /// # Complexity
     /// O(tasks + operators) of both.
@@ -123,6 +124,9 @@ impl BatchScaling {
             return None;
         }
         let matched = matched_operators(graph, other);
+        if !is_one_model((graph, other), &matched) {
+            return None;
+        }
         let calls = call_scalings(graph, other, &matched);
         let grown = matched.iter().enumerate().filter_map(|(id, theirs)| {
             let operands = |graph: &ExecutionGraph, id: OperatorId| {
@@ -172,6 +176,35 @@ impl BatchScaling {
         }
         (list, rows)
     }
+}
+
+/// Of operators of one model at two batch sizes this share has sizes that are equal or grow with the batch at least: some go by the data.
+const OF_ONE_MODEL: f64 = 0.8;
+
+/// Whether most operators have the sizes of their likes, but for the batch, and no parameter another size.
+fn is_one_model((graph, other): (&ExecutionGraph, &ExecutionGraph), matched: &[Option<OperatorId>]) -> bool {
+    let batches = [graph.batch_size, other.batch_size].map(|batch| u128::from(batch.unwrap_or(1)));
+    let dims = |graph: &ExecutionGraph, id: OperatorId| -> Option<Vec<Vec<u64>>> {
+        let operands = &graph.operands[graph.operators[id.0 as usize].operands?.0 as usize];
+        Some(operands.inputs.iter().filter_map(|operand| operand.dims().map(<[u64]>::to_vec)).collect())
+    };
+    let is_parameter =
+        |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name) == "torch::autograd::AccumulateGrad";
+    let pairs = matched.iter().enumerate().filter_map(|(id, theirs)| {
+        let id = OperatorId(id as u32);
+        Some((is_parameter(id), dims(graph, id)?, dims(other, (*theirs)?)?))
+    });
+    let grows = |(a, b): (&u64, &u64)| a == b || u128::from(*a) * batches[1] == u128::from(*b) * batches[0];
+    let is_like = |(a, b): (&Vec<u64>, &Vec<u64>)| a.len() == b.len() && a.iter().zip(b).all(grows);
+    let (mut all, mut like) = (0_u32, 0_u32);
+    for (is_parameter, mine, theirs) in pairs.filter(|(_, mine, _)| !mine.is_empty()) {
+        if is_parameter && mine != theirs {
+            return false;
+        }
+        all += 1;
+        like += u32::from(mine.len() == theirs.len() && mine.iter().zip(&theirs).all(is_like));
+    }
+    f64::from(like) >= OF_ONE_MODEL * f64::from(all)
 }
 
 fn interpolate(mine: &mut Operand, theirs: &Operand, along: f64) {

@@ -49,7 +49,7 @@ enum Dims {
 fn operands(dims: &str, types: &str) -> Option<Operands> {
     let dims: Vec<Dims> = serde_json::from_str(dims).ok()?;
     let types: Vec<String> = serde_json::from_str(types).ok()?;
-    let tensor = |dims: Vec<u64>, dtype| Operand::Tensor { dims, dtype, id: None };
+    let tensor = |dims: Vec<u64>, dtype| Operand::tensor(dims, dtype);
     let operand = |(dims, name): (Dims, &String)| match (dims, DType::parse(name)) {
         (Dims::Tensor(dims), Some(dtype)) => tensor(dims, Some(dtype)),
         (Dims::List(list), _) => Operand::TensorList(list.into_iter().map(|dims| tensor(dims, None)).collect()),

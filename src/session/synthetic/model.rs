@@ -260,7 +260,7 @@ fn micros(us: f64) -> DurNs {
 }
 
 fn tensor(dims: &[u64], dtype: DType) -> Operand {
-    Operand::Tensor { dims: dims.to_vec(), dtype: Some(dtype), id: None }
+    Operand::tensor(dims.to_vec(), Some(dtype))
 }
 
 fn operator(name: &'static str, inputs: Vec<Operand>, kernels: Vec<(&'static str, DurNs)>) -> Operator {

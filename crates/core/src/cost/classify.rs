@@ -420,7 +420,7 @@ mod tests {
     fn half_precision_is_read_from_the_kernel_when_the_types_were_not_recorded() {
         let mut args = operands(&[&[64, 64], &[64, 64]]);
         for operand in &mut args.inputs {
-            *operand = crate::graph::Operand::Tensor { dims: vec![64, 64], dtype: None, id: None };
+            *operand = crate::graph::Operand::tensor(vec![64, 64], None);
         }
         let callers = [Caller { operator: "aten::mm", operands: Some(&args) }];
         let work = work_of(&kernel("ampere_bf16_s16816gemm_bf16_64x64"), &callers, None).unwrap();

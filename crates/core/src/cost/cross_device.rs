@@ -16,9 +16,9 @@ use super::lookup::is_mostly_start;
 use super::memo::{Distinct, Memo};
 use super::models::{CostModels, Placed, figures_key, in_a_model};
 use super::prediction::{Estimate, Prediction, Provenance};
-use super::roofline::{LeastTimes, roofline_us};
+use super::roofline::{LeastTimes, is_bound_by_traffic, roofline_us};
 use super::trace_error::trace_error;
-use super::work::{Shape, Work, element_bytes};
+use super::work::{Family, Shape, Work, element_bytes};
 
 /// A kernel to be predicted.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,8 @@ enum ModelledChange {
     Absolute(Prediction),
     /// The ratio of `comparable` to `before`, with its expected error; or `alone`, by a model alone, where that missed the measured kernel
     /// by less than `known`; under no roof in `least`, of the old work on the old device and of the new on the new. It `adds` where
-    /// what the model misses of the old is part of its start, which more work does not repeat.
+    /// what the model misses of the old is part of its start, which more work does not repeat. What a kernel took beyond `before` changes
+    /// by `beyond`, where that is known not to be traffic.
     Either {
         before: Estimate,
         comparable: Estimate,
@@ -59,6 +60,7 @@ enum ModelledChange {
         known: f32,
         least: LeastTimes,
         adds: bool,
+        beyond: Option<f64>,
     },
 }
 
@@ -134,8 +136,8 @@ impl ModelledChange {
             {
                 *alone
             }
-            Self::Either { before, comparable, error, least, adds, .. } => Prediction {
-                duration: least.hold(measured, measured.scale(ratio(before, comparable, typical, *adds))),
+            Self::Either { before, comparable, error, least, adds, beyond, .. } => Prediction {
+                duration: least.hold(measured, measured.scale(ratio(before, comparable, typical, (*adds, *beyond)))),
                 provenance: Provenance::Anchored,
                 model: comparable.model,
                 error: *error,
@@ -249,7 +251,19 @@ impl CrossDevice<'_> {
         let adds = doublings(old, new) > 0.0
             && comparable.duration > before.duration
             && is_mostly_start(&old.shape, element_bytes(old), self.old.1);
-        ModelledChange::Either { before, comparable, alone, error, known, least, adds }
+        let beyond = (correlation == ErrorCorrelation::Correlated).then(|| self.beyond_traffic(old, new)).flatten();
+        ModelledChange::Either { before, comparable, alone, error, known, least, adds, beyond }
+    }
+
+    /// What a kernel of the framework's own that is bound by traffic takes beyond what its bytes explain goes into instructions and waiting:
+    /// how it changes with the multiprocessors, their clock and the bytes.
+    fn beyond_traffic(&self, old: &Work, new: &Work) -> Option<f64> {
+        let is_library = matches!(old.family, Family::Gemm | Family::Conv | Family::Attention);
+        let rate = |device: &DeviceProfile| f64::from(device.sm_count) * device.clock_mhz;
+        let (from, to) = (rate(self.old.1), rate(self.new.1));
+        let grows = new.bytes().0 as f64 / old.bytes().0.max(1) as f64;
+        let is_comparable = self.old.1.is_amd == self.new.1.is_amd && from > 0.0 && to > 0.0;
+        (!is_library && is_comparable && is_bound_by_traffic(old, self.old.1)).then(|| grows * from / to)
     }
 
     /// How the models' errors of a kernel on the two devices go together.
@@ -302,7 +316,11 @@ impl CrossDevice<'_> {
 }
 
 /// What a kernel that took `typical` takes after the change over what it took.
-fn ratio(before: &Estimate, after: &Estimate, typical: DurNs, adds: bool) -> f64 {
+fn ratio(before: &Estimate, after: &Estimate, typical: DurNs, (adds, beyond): (bool, Option<f64>)) -> f64 {
+    let missed = (typical - before.duration).0;
+    if let Some(beyond) = beyond.filter(|_| missed > 0) {
+        return (after.duration.0 as f64 + missed as f64 * beyond) / typical.0 as f64;
+    }
     if adds {
         return 1.0 + (after.duration - before.duration).0 as f64 / typical.0.max(1) as f64;
     }
@@ -405,13 +423,18 @@ mod tests {
             (far.duration.0 - ratio.0).abs() <= 3 && far.error >= both && both > alone.error,
             "what it is not known for: {far:?}"
         );
-        for (from, to, work) in
-            [("A100-40", "A100-80", &product), ("MI210", "MI300X", &product), ("V100", "A100-40", &streamed)]
-        {
-            let (near, ratio) = predict(from, to, work, 1.6);
+        for (from, to) in [("A100-40", "A100-80"), ("MI210", "MI300X")] {
+            let (near, ratio) = predict(from, to, &product, 1.6);
             assert_eq!(near.provenance, Provenance::Anchored, "{from} {to}");
             assert!((near.duration.0 - ratio.0).abs() <= 3, "{near:?} {ratio:?}");
         }
+        // An H200 has the multiprocessors of an H100 and other memory: what bytes do not explain stays.
+        let (from, to) = (catalog.find("H100-SXM").unwrap(), catalog.find("H200").unwrap());
+        let [before, after] = [from, to].map(|device| models.estimate(&streamed, device).unwrap().duration);
+        let (moved, ratio) = predict("H100-SXM", "H200", &streamed, 1.6);
+        assert!((moved.duration.0 - (after + before.scale(0.6)).0).abs() <= 3 && moved.duration > ratio, "{moved:?}");
+        let (moved, ratio) = predict("H100-SXM", "H200", &streamed, 0.8);
+        assert!((moved.duration.0 - ratio.0).abs() <= 3, "faster than its bytes: {moved:?} {ratio:?}");
     }
 
     #[test]

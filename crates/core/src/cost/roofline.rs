@@ -33,6 +33,11 @@ pub(crate) fn bound_us(work: &Work, device: &DeviceProfile) -> f64 {
     1e6 * arithmetic.max(traffic)
 }
 
+/// Whether the traffic of `work` takes longer than its arithmetic.
+pub(super) fn is_bound_by_traffic(work: &Work, device: &DeviceProfile) -> bool {
+    work.bytes().0 as f64 * peak_of(work, device) > work.flop.0 * memory_rate(device)
+}
+
 /// The roofline with the device's data-movement curve for the traffic, in µs; the plain roofline on devices without
 /// one. The curve holds the start cost already [Lin 2024, authors' code].
 pub fn curve_us(work: &Work, device: &DeviceProfile) -> f64 {

@@ -164,6 +164,15 @@ pub enum Shape {
         /// Elements of the result.
         elements: u64,
     },
+    /// Rows that a list of places picks from a tensor, or adds to one.
+    Picked {
+        /// Entries of the list.
+        rows: u64,
+        /// Elements of a row.
+        width: u64,
+        /// Whether they are added.
+        adds: bool,
+    },
     /// A list that is sorted, scanned or compacted: each block of threads waits for what the blocks before it found.
     Chained,
     /// A copy or fill; the bytes are `Work::written`.
@@ -212,7 +221,7 @@ impl Shape {
                 &[batch, channels_in, channels_out, out_h, out_w, r, s]
             }
             &Self::Embedding { batch, rows, tables, dim, .. } => &[batch, rows, tables, dim],
-            &Self::Rows { rows, width } => &[rows, width],
+            &Self::Rows { rows, width } | &Self::Picked { rows, width, .. } => &[rows, width],
             &Self::Columns { rows, columns } => &[rows, columns],
             &Self::Attention { batch, heads, queries, keys, dim, .. } => &[batch, heads, queries, keys, dim],
             Self::Plain | Self::Strided { .. } | Self::Chained | Self::Copy { .. } | Self::Collective { .. } => &[],
@@ -349,6 +358,7 @@ impl Hash for Shape {
             Self::Rows { rows, width } => (rows, width).hash(state),
             Self::Columns { rows, columns } => (rows, columns).hash(state),
             Self::Strided { elements } => elements.hash(state),
+            Self::Picked { rows, width, adds } => (rows, width, adds).hash(state),
             Self::Copy { route, pinned } => (route, pinned).hash(state),
             Self::Collective { kind, ranks } => (kind, ranks).hash(state),
             Self::Attention { batch, heads, queries, keys, dim, causal, backward } => {

@@ -88,7 +88,7 @@ mod tests {
 
     fn found(calls: &[(&str, &[&[u64]])]) -> Vec<u64> {
         let mut names = NameTable::default();
-        let tensor = |dims: &&[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp32), id: None };
+        let tensor = |dims: &&[u64]| Operand::tensor(dims.to_vec(), Some(DType::Fp32));
         let operands: Vec<Operands> = calls
             .iter()
             .map(|(_, tensors)| Operands { inputs: tensors.iter().map(tensor).collect(), outputs: Vec::new() })

@@ -32,7 +32,7 @@ pub(crate) use convolution::{ConvArguments, asked_gradients};
 pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;
-pub use operand::{DType, Operand, Operands, OperandsId};
+pub use operand::{Axes, DType, Operand, Operands, OperandsId};
 pub use operator::{Operator, OperatorId, Phase};
 pub(crate) use operator::{lookup_range, lookup_total_at};
 pub use stated::StatedWork;

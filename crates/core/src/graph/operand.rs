@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::units::{Bytes, elements};
+use crate::units::Bytes;
 
 /// A row of [`ExecutionGraph::operands`](super::ExecutionGraph::operands).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +104,31 @@ impl DType {
     }
 }
 
+/// Dimensions of a tensor, by position from the outermost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Axes(u32);
+
+impl Axes {
+    /// Those of `dims` along which the elements are repeated without memory of their own: `strides` says 0, in elements.
+    pub fn expanded(dims: &[u64], strides: &[i64]) -> Self {
+        if dims.len() != strides.len() {
+            return Self::default();
+        }
+        let axes = dims.iter().zip(strides).enumerate().take(32);
+        Self(axes.filter(|(_, (dim, stride))| **dim > 1 && **stride == 0).fold(0, |all, (at, _)| all | 1 << at))
+    }
+
+    /// Whether dimension `at` is one of them.
+    pub fn contains(self, at: usize) -> bool {
+        at < 32 && self.0 >> at & 1 == 1
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// One argument.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
@@ -115,6 +140,8 @@ pub enum Operand {
         dtype: Option<DType>,
         /// Identity of the tensor (execution traces only): equal ids are one tensor.
         id: Option<u64>,
+        /// Dimensions along which it is expanded, as far as strides were recorded.
+        expanded: Axes,
     },
     /// A list of tensors.
     TensorList(Vec<Operand>),
@@ -140,11 +167,25 @@ impl Operand {
         }
     }
 
-    /// Bytes of a tensor, 32 bits an element where no type was recorded, or of all in a list; none for anything else, and for
+    /// A tensor of `dims` whose elements each have their own place.
+    pub fn tensor(dims: Vec<u64>, dtype: Option<DType>) -> Self {
+        Self::Tensor { dims, dtype, id: None, expanded: Axes::default() }
+    }
+
+    /// Elements of a tensor in memory, each once however often it is expanded; none for anything else.
+    pub fn stored_elements(&self) -> u64 {
+        let Self::Tensor { dims, expanded, .. } = self else { return 0 };
+        let stored = dims.iter().enumerate().filter(|&(at, _)| !expanded.contains(at));
+        stored.fold(1, |product: u64, (_, &dim)| product.saturating_mul(dim))
+    }
+
+    /// Bytes of a tensor in memory, 32 bits an element where no type was recorded, or of all in a list; none for anything else, and for
     /// zero-dimensional tensors.
     pub fn bytes(&self) -> Bytes {
         match self {
-            Self::Tensor { dims, dtype, .. } if !dims.is_empty() => dtype.unwrap_or_default().bytes(elements(dims)),
+            Self::Tensor { dims, dtype, .. } if !dims.is_empty() => {
+                dtype.unwrap_or_default().bytes(self.stored_elements())
+            }
             Self::TensorList(list) => list.iter().map(Self::bytes).sum(),
             _ => Bytes(0),
         }
@@ -185,7 +226,7 @@ mod tests {
 
     #[test]
     fn sizes_beyond_all_reason_saturate() {
-        let tensor = |dims: &[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp16), id: None };
+        let tensor = |dims: &[u64]| Operand::tensor(dims.to_vec(), Some(DType::Fp16));
         let (small, endless) = (tensor(&[3, 5]), tensor(&[1 << 40, 1 << 40]));
         assert_eq!((small.bytes(), endless.bytes()), (Bytes(30), Bytes(u64::MAX)));
         assert_eq!(Operand::TensorList(vec![endless, small]).bytes(), Bytes(u64::MAX));
@@ -194,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_number_beside_a_tensor_widens_only_integers() {
-        let of = |dims: &[u64], dtype| Operand::Tensor { dims: dims.to_vec(), dtype: Some(dtype), id: None };
+        let of = |dims: &[u64], dtype| Operand::tensor(dims.to_vec(), Some(dtype));
         let computed = |inputs| Operands { inputs, outputs: Vec::new() }.dtype();
         assert_eq!(computed(vec![of(&[], DType::Fp32), of(&[8], DType::Bf16)]), Some(DType::Bf16));
         assert_eq!(computed(vec![of(&[8], DType::Int64), of(&[], DType::Fp32)]), Some(DType::Fp32));

@@ -82,7 +82,7 @@ fn measured<'e>(engine: &'e Engine, row: csv::Row<'_>) -> Option<(&'e DeviceProf
         .filter_map(|dim| dim.trim().parse().ok())
         .collect();
     let (name, shapes) = operator(row.text("op") == "call_module", row.text("target"), shapes, &result)?;
-    let tensor = |dims: Vec<u64>| Operand::Tensor { dims, dtype: Some(DType::Fp32), id: None };
+    let tensor = |dims: Vec<u64>| Operand::tensor(dims, Some(DType::Fp32));
     let operands = Operands { inputs: shapes.into_iter().map(tensor).collect(), outputs: Vec::new() };
     Some((device, operator_work(&format!("aten::{name}"), &operands, Reading::default())?, ms))
 }

@@ -158,6 +158,6 @@ fn layer([batch, length, hidden, heads]: [u64; 4], train: bool) -> Vec<(f64, Wor
 }
 
 fn operands(shapes: &[&[u64]]) -> Operands {
-    let tensor = |dims: &&[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp32), id: None };
+    let tensor = |dims: &&[u64]| Operand::tensor(dims.to_vec(), Some(DType::Fp32));
     Operands { inputs: shapes.iter().map(tensor).collect(), outputs: Vec::new() }
 }

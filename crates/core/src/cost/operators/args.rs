@@ -100,16 +100,31 @@ impl<'a> Args<'a> {
         self.operands.inputs.len()
     }
 
+    /// Elements of argument `index` in memory, when it is a tensor with at least one dimension.
+    pub(super) fn stored(self, index: usize) -> Option<u64> {
+        self.tensor(index)?;
+        self.operands.inputs.get(index).map(Operand::stored_elements)
+    }
+
     /// Every tensor among the arguments, those in lists included, with its element type.
     pub(super) fn tensors(self) -> Vec<(&'a [u64], DType)> {
         let mut found = Vec::new();
-        collect(&self.operands.inputs, self.dtype(), &mut found);
+        collect(&self.operands.inputs, &mut |_, dims, dtype| found.push((dims, dtype.unwrap_or(self.dtype()))));
         found
     }
 
-    /// Bytes of every tensor among the arguments.
+    /// Bytes of every tensor among the arguments in memory.
     pub(super) fn bytes(self) -> u64 {
-        sum(self.tensors().iter().map(|(dims, dtype)| elements(dims).saturating_mul(dtype.size())))
+        self.bytes_of_first(usize::MAX)
+    }
+
+    /// Bytes of the first `count` tensors among the arguments in memory.
+    pub(super) fn bytes_of_first(self, count: usize) -> u64 {
+        let mut sizes = Vec::new();
+        collect(&self.operands.inputs, &mut |tensor, _, dtype| {
+            sizes.push(tensor.stored_elements().saturating_mul(dtype.unwrap_or(self.dtype()).size()));
+        });
+        sum(sizes.into_iter().take(count))
     }
 
     /// The dimensions that the tensor arguments broadcast to.
@@ -131,11 +146,11 @@ impl<'a> Args<'a> {
     }
 }
 
-fn collect<'a>(operands: &'a [Operand], default: DType, found: &mut Vec<(&'a [u64], DType)>) {
+fn collect<'a>(operands: &'a [Operand], found: &mut impl FnMut(&'a Operand, &'a [u64], Option<DType>)) {
     for operand in operands {
         match operand {
-            Operand::Tensor { dims, dtype, .. } => found.push((dims, dtype.unwrap_or(default))),
-            Operand::TensorList(list) => collect(list, default, found),
+            Operand::Tensor { dims, dtype, .. } => found(operand, dims, *dtype),
+            Operand::TensorList(list) => collect(list, found),
             Operand::Value(_) => {}
         }
     }

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_weight_in_fewer_bits_is_read_as_it_is_stored_and_computed_with_as_before() {
         use crate::graph::{Operand, Operands};
-        let tensor = |dims: &[u64], dtype| Operand::Tensor { dims: dims.to_vec(), dtype: Some(dtype), id: None };
+        let tensor = |dims: &[u64], dtype| Operand::tensor(dims.to_vec(), Some(dtype));
         let product = |stored| {
             let inputs = vec![tensor(&[2, 64], DType::Bf16), tensor(&[32, 64], stored)];
             let operands = Operands { inputs, outputs: Vec::new() };

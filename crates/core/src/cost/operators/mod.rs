@@ -231,7 +231,7 @@ pub(super) mod tests {
     use crate::graph::Operand;
 
     pub(crate) fn tensor(dims: &[u64]) -> Operand {
-        Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp32), id: None }
+        Operand::tensor(dims.to_vec(), Some(DType::Fp32))
     }
 
     pub(crate) fn operands(shapes: &[&[u64]]) -> Operands {
@@ -318,7 +318,7 @@ pub(super) mod tests {
     }
 
     fn of_indices(mut operands: Operands, lengths: &[u64]) -> Operands {
-        let indices = |length: &u64| Operand::Tensor { dims: vec![*length], dtype: Some(DType::Int64), id: None };
+        let indices = |length: &u64| Operand::tensor(vec![*length], Some(DType::Int64));
         operands.inputs.extend(lengths.iter().map(indices));
         operands
     }

@@ -20,7 +20,7 @@ pub(crate) fn sort_passes(key: u64) -> u64 {
 
 /// The work of operator `name` (without namespace and trailing underscore), when it only moves data.
 pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
-    let size = |at: usize| args.tensor(at).map(|dims| elements(dims).saturating_mul(args.dtype_at(at).size()));
+    let size = |at: usize| args.stored(at).map(|count| count.saturating_mul(args.dtype_at(at).size()));
     let moved = |read: u64, written: u64| Some(movement_work(Family::Movement, read, written));
     match name {
         "copy" => moved(size(1)?, size(0)?),
@@ -138,6 +138,11 @@ fn picks(source: &[u64], indices: &[&[u64]]) -> (u64, u64) {
     (count.unwrap_or(1), each)
 }
 
+/// `work` on `count` elements in the rows that `places` entries of a list pick.
+fn picked(work: &Work, (places, count): (u64, u64), adds: bool) -> Work {
+    Work { shape: Shape::Picked { rows: places, width: count / places.max(1), adds }, ..work.clone() }
+}
+
 /// Operators that pick or place elements by an index tensor.
 fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
     let moved = |count: u64, dtype: DType, indices: u64, times: u64| {
@@ -157,11 +162,18 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
             let along = usize::try_from(axis).ok().and_then(|axis| source.get(axis)).copied().unwrap_or(1);
             moved((elements(source) / along.max(1)).saturating_mul(picked), dtype, picked, 1)
         }
-        "gather" => moved(elements(args.tensor(2)?), dtype, elements(args.tensor(2)?), 1),
-        "scatter" | "scatter_add" | "scatter_reduce" => {
-            moved(elements(args.tensor(2)?), dtype, elements(args.tensor(2)?), 2)
+        "gather" => {
+            let (count, places) = (elements(args.tensor(2)?), args.stored(2)?);
+            let work = moved(count, dtype, places, 1)?;
+            // Whole rows are picked where each entry of the list is expanded over one.
+            Some(if places < count { picked(&work, (places, count), false) } else { work })
         }
-        "index_add" | "index_copy" => moved(elements(args.tensor(3)?), dtype, elements(args.tensor(2)?), 2),
+        "scatter" | "scatter_add" | "scatter_reduce" => moved(elements(args.tensor(2)?), dtype, args.stored(2)?, 2),
+        "index_add" => {
+            let (count, places) = (elements(args.tensor(3)?), elements(args.tensor(2)?));
+            Some(picked(&moved(count, dtype, places, 2)?, (places, count), true))
+        }
+        "index_copy" => moved(elements(args.tensor(3)?), dtype, elements(args.tensor(2)?), 2),
         "index" | "_unsafe_index" => {
             let (indices, each) = picks(source, &args.list(1)?);
             moved(args.output().map_or(indices.saturating_mul(each), elements), dtype, indices, 1)
@@ -229,12 +241,32 @@ fn pair(args: Args<'_>, at: usize) -> Option<Work> {
 mod tests {
     use super::*;
     use crate::cost::operators::tests::{list, operands};
+    use crate::graph::{Axes, Operand};
 
     #[test]
     fn concatenation_reads_and_writes_every_part_once() {
         let args = Operands { inputs: vec![list(&[&[16, 8], &[16, 24]])], outputs: vec![] };
         let work = work("cat", Args::new(&args)).unwrap();
         assert_eq!((work.read, work.written), (Bytes(4 * 16 * 32), Bytes(4 * 16 * 32)));
+    }
+
+    #[test]
+    fn an_expanded_list_of_places_is_read_once() {
+        let tensor = |dims: &[u64], strides: &[i64], dtype| Operand::Tensor {
+            dims: dims.to_vec(),
+            dtype: Some(dtype),
+            id: None,
+            expanded: Axes::expanded(dims, strides),
+        };
+        let inputs = vec![
+            tensor(&[2048, 64], &[64, 1], DType::Fp32),
+            Operand::Value("0".into()),
+            tensor(&[20_480, 64], &[1, 0], DType::Int64),
+        ];
+        let args = Operands { inputs, outputs: vec![] };
+        let work = work("gather", Args::new(&args)).unwrap();
+        assert_eq!((work.read, work.written), (Bytes(20_480 * (64 * 4 + 8)), Bytes(20_480 * 64 * 4)));
+        assert_eq!(work.shape, Shape::Picked { rows: 20_480, width: 64, adds: false });
     }
 
     #[test]

@@ -123,8 +123,7 @@ fn read_bytes(name: &str, args: Args<'_>) -> u64 {
         "mse_loss_backward" | "l1_loss_backward" | "smooth_l1_loss_backward" => 3,
         _ => usize::MAX,
     };
-    let size = |(dims, dtype): &(&[u64], DType)| elements(dims).saturating_mul(dtype.size());
-    sum(args.tensors().iter().take(operands).map(size))
+    args.bytes_of_first(operands)
 }
 
 /// The work of an element-wise operator: every tensor it works on is read once, a result as large as they broadcast to is written.
@@ -328,7 +327,7 @@ mod tests {
     #[test]
     fn a_compiled_kernel_reads_of_a_table_the_rows_that_it_picks() {
         let mut args = operands(&[&[201_088, 2880], &[131_072, 64], &[8192, 2880]]);
-        let list = crate::graph::Operand::Tensor { dims: vec![8192], dtype: Some(DType::Int32), id: None };
+        let list = crate::graph::Operand::tensor(vec![8192], Some(DType::Int32));
         args.inputs.insert(0, list);
         let work = of_largest("triton_poi_fused_0", Args::new(&args)).unwrap();
         let rows = 8192 * 2880 * 4;

@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_likelihood_reads_one_number_of_each_row() {
         let mut args = operands(&[&[8192, 50_257]]);
-        let target = crate::graph::Operand::Tensor { dims: vec![8192], dtype: Some(DType::Int64), id: None };
+        let target = crate::graph::Operand::tensor(vec![8192], Some(DType::Int64));
         args.inputs.push(target);
         let work = work("nll_loss_forward", Args::new(&args), false).unwrap();
         assert_eq!((work.read, work.written), (Bytes(8192 * (4 + 8)), Bytes(4)));

@@ -164,6 +164,8 @@ pub struct Args {
     pub sequence_number: Option<i64>,
     #[serde(rename = "Input Dims", skip_serializing_if = "Option::is_none")]
     pub input_dims: Option<Vec<Dims>>,
+    #[serde(rename = "Input Strides", skip_serializing_if = "Option::is_none")]
+    pub input_strides: Option<Vec<Dims>>,
     #[serde(rename = "Input type", skip_serializing_if = "Option::is_none")]
     pub input_type: Option<Vec<&'static str>>,
     #[serde(rename = "Concrete Inputs", skip_serializing_if = "Option::is_none")]
@@ -251,6 +253,34 @@ pub fn dims(operand: &Operand) -> Dims {
     }
 }
 
+/// The strides of arguments of which some are expanded, the others lying side by side; none where none is.
+pub fn strides(operands: &[Operand]) -> Option<Vec<Dims>> {
+    fn is_expanded(operand: &Operand) -> bool {
+        match operand {
+            Operand::Tensor { expanded, .. } => !expanded.is_empty(),
+            Operand::TensorList(list) => list.iter().any(is_expanded),
+            Operand::Value(_) => false,
+        }
+    }
+    operands.iter().any(is_expanded).then(|| operands.iter().map(strides_of).collect())
+}
+
+fn strides_of(operand: &Operand) -> Dims {
+    match operand {
+        Operand::Tensor { dims, expanded, .. } => {
+            let mut strides = vec![0; dims.len()];
+            let mut apart: u64 = 1;
+            for (at, &dim) in dims.iter().enumerate().rev().filter(|&(at, _)| !expanded.contains(at)) {
+                strides[at] = apart;
+                apart = apart.saturating_mul(dim);
+            }
+            Dims::One(strides)
+        }
+        Operand::TensorList(list) => Dims::Many(list.iter().map(strides_of).collect()),
+        Operand::Value(_) => Dims::One(Vec::new()),
+    }
+}
+
 /// The profiler's name for an argument's type.
 pub fn type_name(operand: &Operand) -> &'static str {
     match operand {
@@ -288,4 +318,24 @@ pub fn micros<S: Serializer>(time: &TimeNs, serializer: S) -> Result<S::Ok, S::E
 #[expect(clippy::ref_option, reason = "serde asks for a reference")]
 fn optional_micros<S: Serializer>(time: &Option<TimeNs>, serializer: S) -> Result<S::Ok, S::Error> {
     micros(&time.unwrap_or_default(), serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Axes;
+
+    #[test]
+    fn strides_are_written_where_something_is_expanded() {
+        let tensor = |dims: &[u64], strides: &[i64]| Operand::Tensor {
+            dims: dims.to_vec(),
+            dtype: Some(DType::Fp32),
+            id: None,
+            expanded: Axes::expanded(dims, strides),
+        };
+        let (plain, expanded) = (tensor(&[8, 4], &[4, 1]), tensor(&[16, 8, 4], &[0, 4, 1]));
+        assert!(strides(&[plain.clone(), Operand::Value("3".into())]).is_none());
+        let written = serde_json::to_string(&strides(&[plain, Operand::TensorList(vec![expanded])])).unwrap();
+        assert_eq!(written, "[[4,1],[[0,4,1]]]");
+    }
 }

@@ -200,6 +200,7 @@ impl<'a> Timeline<'a> {
             external_id: Some(calls.numbered(id, number)),
             sequence_number: shared.and_then(|id| i64::try_from(calls.numbered(id, number) - 1).ok()),
             input_dims: operands.map(|inputs| inputs.iter().map(event::dims).collect()),
+            input_strides: operands.and_then(|inputs| event::strides(inputs)),
             input_type: operands.map(|inputs| inputs.iter().map(event::type_name).collect()),
             concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),
             work,

@@ -301,7 +301,7 @@ fn operands_of(trace: &Trace, event: EventId) -> Option<Operands> {
     let list = trace.operators.get(event)?.tensors?;
     let args = trace.tensor_args.get(list.index())?;
     let text = |name| trace.names.get(name);
-    Some(operands::parse(text(args.dims), text(args.types), text(args.concrete)))
+    Some(operands::parse([args.dims, args.types, args.concrete, args.strides].map(text)))
 }
 
 /// The launches of graphs with the kernels that they ran.

@@ -115,7 +115,7 @@ fn recorded_bytes(observed: &Observed<'_>, event: EventId) -> Bytes {
     let trace = observed.trace;
     let list = trace.operators.get(event).and_then(|args| trace.tensor_args.get(args.tensors?.index()));
     let Some(list) = list else { return Bytes(0) };
-    let operands = operands::parse(trace.names.get(list.dims), trace.names.get(list.types), "");
+    let operands = operands::parse([trace.names.get(list.dims), trace.names.get(list.types), "", ""]);
     operands.inputs.iter().map(Operand::bytes).sum()
 }
 

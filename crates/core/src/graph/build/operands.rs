@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::graph::{DType, Operand, Operands};
+use crate::graph::{Axes, DType, Operand, Operands};
 
 /// Sizes of a tensor, or of each tensor of a list.
 #[derive(Deserialize)]
@@ -35,45 +35,59 @@ enum Value {
 /// Reads one argument list; parts that are absent or damaged count as empty.
 ///
 /// # Arguments
-/// `dims`, `types`, `concrete`: JSON arrays with one entry per argument, e.g. `[[64,128],[]]`, `["float","Int"]`, `["","1"]`.
-pub(super) fn parse(dims: &str, types: &str, concrete: &str) -> Operands {
+/// `dims`, `types`, `concrete`, `strides`: JSON arrays with one entry per argument, e.g. `[[64,128],[]]`, `["float","Int"]`,
+/// `["","1"]`, `[[128,1],[]]`.
+pub(super) fn parse([dims, types, concrete, strides]: [&str; 4]) -> Operands {
     let dims: Vec<Dims> = serde_json::from_str(dims).unwrap_or_default();
+    let strides: Vec<Dims> = serde_json::from_str(strides).unwrap_or_default();
     let types: Vec<Type> = serde_json::from_str(types).unwrap_or_default();
     let values: Vec<Value> = serde_json::from_str(concrete).unwrap_or_default();
     let count = dims.len().max(types.len()).max(values.len());
-    let inputs = (0..count).map(|i| operand(dims.get(i), types.get(i), values.get(i))).collect();
+    let inputs = (0..count).map(|i| operand(dims.get(i), strides.get(i), types.get(i), values.get(i))).collect();
     Operands { inputs, outputs: Vec::new() }
 }
 
-fn operand(dims: Option<&Dims>, kind: Option<&Type>, value: Option<&Value>) -> Operand {
+fn operand(dims: Option<&Dims>, strides: Option<&Dims>, kind: Option<&Type>, value: Option<&Value>) -> Operand {
     let value = value.map(text).unwrap_or_default();
     match dims {
         Some(Dims::List(list)) if matches!(list.first(), Some(Dims::List(_))) => {
-            Operand::TensorList(list.iter().enumerate().map(|(i, dims)| element(dims, kind, i)).collect())
+            Operand::TensorList(list.iter().enumerate().map(|(i, dims)| element(dims, strides, kind, i)).collect())
         }
-        Some(Dims::List(list)) if !list.is_empty() => tensor(list, kind),
-        Some(Dims::List(list)) if value.is_empty() && is_tensor_type(kind) => tensor(list, kind),
+        Some(Dims::List(list)) if !list.is_empty() => tensor(list, strides, kind),
+        Some(Dims::List(list)) if value.is_empty() && is_tensor_type(kind) => tensor(list, strides, kind),
         _ => Operand::Value(value),
     }
 }
 
-fn element(dims: &Dims, kind: Option<&Type>, index: usize) -> Operand {
+fn element(dims: &Dims, strides: Option<&Dims>, kind: Option<&Type>, index: usize) -> Operand {
     let kind = match kind {
         Some(Type::List(kinds)) => kinds.get(index),
         other => other,
     };
+    let strides = match strides {
+        Some(Dims::List(lists)) => lists.get(index),
+        _ => None,
+    };
     match dims {
-        Dims::List(list) => tensor(list, kind),
+        Dims::List(list) => tensor(list, strides, kind),
         Dims::Size(_) | Dims::Other(_) => Operand::Value(String::new()),
     }
 }
 
-fn tensor(dims: &[Dims], kind: Option<&Type>) -> Operand {
-    let sizes = dims.iter().map(|dim| match dim {
-        Dims::Size(size) => (*size).max(0) as u64,
+fn tensor(dims: &[Dims], strides: Option<&Dims>, kind: Option<&Type>) -> Operand {
+    let size = |dim: &Dims| match dim {
+        Dims::Size(size) => *size,
         Dims::List(_) | Dims::Other(_) => 0,
-    });
-    Operand::Tensor { dims: sizes.collect(), dtype: dtype(kind), id: None }
+    };
+    let strides: Vec<i64> = match strides {
+        Some(Dims::List(list)) if list.iter().all(|stride| matches!(stride, Dims::Size(_))) => {
+            list.iter().map(size).collect()
+        }
+        _ => Vec::new(),
+    };
+    let dims: Vec<u64> = dims.iter().map(|dim| size(dim).max(0) as u64).collect();
+    let expanded = Axes::expanded(&dims, &strides);
+    Operand::Tensor { dims, dtype: dtype(kind), id: None, expanded }
 }
 
 fn dtype(kind: Option<&Type>) -> Option<DType> {
@@ -105,11 +119,12 @@ mod tests {
 
     #[test]
     fn tensors_lists_and_values_are_told_apart() {
-        let operands = parse(
+        let operands = parse([
             "[[512,3,224,224],[[4,2048],[8]],[],[],[]]",
             r#"["c10::BFloat16","TensorList","ScalarList","float","Int"]"#,
             r#"["","","[1, 1]","","3"]"#,
-        );
+            "[[1,0,5,6],[[1]],0]",
+        ]);
         assert_eq!(operands.dims(0), Some(&[512, 3, 224, 224][..]));
         assert_eq!(operands.inputs[0].dtype(), Some(DType::Bf16));
         let Operand::TensorList(list) = &operands.inputs[1] else { panic!("{:?}", operands.inputs[1]) };
@@ -121,7 +136,18 @@ mod tests {
 
     #[test]
     fn damaged_text_gives_no_operands() {
-        assert_eq!(parse("[[1,", "", "nonsense"), Operands::default());
-        assert_eq!(parse("[[-3]]", "[7]", "[null]").dims(0), Some(&[0][..]));
+        assert_eq!(parse(["[[1,", "", "nonsense", "{"]), Operands::default());
+        assert_eq!(parse(["[[-3]]", "[7]", "[null]", "[[null]]"]).dims(0), Some(&[0][..]));
+    }
+    #[test]
+    fn what_is_expanded_is_in_memory_once() {
+        let strides = "[[2048,1],[[0,0,1],[64,1]],[0]]";
+        let operands =
+            parse(["[[8,2048],[[16,128,64],[4,64]],[1]]", r#"["float","TensorList","long int"]"#, "", strides]);
+        let Operand::TensorList(list) = &operands.inputs[1] else { panic!("{:?}", operands.inputs[1]) };
+        let [plain, one] = [0, 2].map(|at: usize| operands.inputs[at].stored_elements());
+        assert_eq!((plain, list[0].stored_elements(), list[1].stored_elements(), one), (8 * 2048, 64, 4 * 64, 1));
+        let other = parse(["[[8,2048]]", "", "", "[[1]]"]);
+        assert_eq!(other.inputs[0].stored_elements(), 8 * 2048, "strides of another tensor say nothing");
     }
 }

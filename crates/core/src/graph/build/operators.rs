@@ -126,7 +126,7 @@ fn operands_of(
     }
     let args = trace.tensor_args.get(list.index())?;
     let text = |name| trace.names.get(name);
-    let operands = operands::parse(text(args.dims), text(args.types), text(args.concrete));
+    let operands = operands::parse([args.dims, args.types, args.concrete, args.strides].map(text));
     let id = writer.shared.operators.operands(&operands);
     lists.insert(list, id);
     Some(id)

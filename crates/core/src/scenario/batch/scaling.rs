@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn dimensions_follow_the_line_through_both_traces() {
-        let tensor = |dims: &[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: None, id: None };
+        let tensor = |dims: &[u64]| Operand::tensor(dims.to_vec(), None);
         let mut mine = tensor(&[64, 512, 129]);
         interpolate(&mut mine, &tensor(&[256, 512, 513]), 5.0);
         assert_eq!(mine.dims(), Some(&[1024, 512, 2049][..]));

@@ -6,7 +6,7 @@ use crate::trace::EventId;
 use crate::units::{DurNs, TimeNs};
 
 fn tensor(dims: &[u64]) -> Operand {
-    Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp32), id: None }
+    Operand::tensor(dims.to_vec(), Some(DType::Fp32))
 }
 
 /// Name, parent, arguments and phase of an operator.

@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn what_a_product_allocates_beside_its_result_is_its_librarys() {
-        let tensor = |dims: &[u64]| Operand::Tensor { dims: dims.to_vec(), dtype: Some(DType::Fp16), id: None };
+        let tensor = |dims: &[u64]| Operand::tensor(dims.to_vec(), Some(DType::Fp16));
         let inputs = vec![tensor(&[2048]), tensor(&[141, 512]), tensor(&[512, 2048])];
         let operands = Operands { inputs, outputs: Vec::new() };
         assert!(is_of_library("aten::addmm", 76 << 20, &operands));

@@ -195,7 +195,7 @@ fn undo_returns_the_memory_that_edits_held() {
     let before = session.held();
     session.press(&":accumulate 4\r".repeat(4));
     session.wait_for("4 accumulate 4");
-    session.wait_until("the edits to be worked out", || session.contents().contains("87.91 s"));
+    session.wait_until("the edits to be worked out", || session.contents().contains("88.08 s"));
     let edited = session.held();
     session.press("uuuu");
     session.wait_for("(no edits)");

@@ -91,7 +91,11 @@ fn repeated_tasks_take_what_later_edits_make_of_those_they_repeat() {
         let copies = resolved.added.iter().filter(|added| added.kind == TaskKind::Kernel).count();
         assert!(copies > 0);
         let once = device_time(&opened.resolve(&[edit]));
-        assert!(device_time(&resolved) > 1.2 * once && device_time(&resolved) < 2.0 * once + 1.0, "{edit}");
+        // What adds gradients up repeats nothing.
+        let additions = resolved.added.iter().filter(|added| added.caller.as_deref() == Some("aten::add_"));
+        let additions: f64 = additions.map(|added| added.prediction.duration.0 as f64).sum();
+        let time = device_time(&resolved) - additions;
+        assert!(time > 1.2 * once && time < 2.0 * once + 1.0, "{edit}: {time} of {once}");
     }
 }
 

@@ -57,6 +57,29 @@ fn batched_lookups_have_one_update_and_one_copy_of_each_list_whatever_their_tabl
 }
 
 #[test]
+fn an_inserted_operator_is_one_of_its_own_beside_the_call_that_it_follows() {
+    let trace = h100("mlp-b4096-fp32-cuda");
+    let insert = "insert aten::relu after name=aten::linear";
+    let with = |step: &str| row(&[&trace, "--step", insert, "--step", step], "aten::relu");
+    let (linear, relu) = (row(&[&trace], "aten::addmm"), with("scale name=aten::linear & kind=kernel x3"));
+    // On the results of three products; what is called within the linear layers changes, what follows them does not.
+    let written: u64 = 4 * 4096 * (2048 + 2048 + 1024);
+    assert_eq!((&relu["bytes"], &relu["device_ns"]), (&(2 * written).into(), &with("scale kind=host x1")["device_ns"]));
+    assert_eq!(row(&[&trace, "--step", insert], "aten::addmm")["device_ns"], linear["device_ns"]);
+    let traced = row(&[&trace], "aten::relu")["count"].as_u64().unwrap();
+    assert_eq!(relu["count"], traced + 3);
+}
+
+#[test]
+fn gradients_of_later_batches_are_added_by_a_kernel_for_each_parameter() {
+    let trace = h100("mlp-b4096-fp32-cuda");
+    let added = row(&[&trace, "--step", "accumulate 4"], "aten::add_");
+    // Three weights and their biases, three times: both gradients are read, one is written.
+    let parameters = 1024 * 2048 + 2048 * 2048 + 2048 * 1024 + 2048 + 2048 + 1024;
+    assert_eq!(added["bytes"], 3 * 3 * 4 * parameters);
+}
+
+#[test]
 fn an_optimizer_over_long_lists_takes_their_sizes_from_the_execution_trace() {
     let answer = simulated(&h100("gpt2-small-b8-fp32-cuda"), &["fuse-optimizer"]);
     assert!(answer["simulated_ns"].as_i64().unwrap() < answer["base_simulated_ns"].as_i64().unwrap(), "{answer:#}");

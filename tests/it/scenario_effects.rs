@@ -285,6 +285,15 @@ fn an_operator_inserted_like_another_takes_what_that_one_took() {
 }
 
 #[test]
+fn a_replaced_operator_is_found_by_its_new_name() {
+    let opened = training().open();
+    let replace = "replace name=aten::relu with aten::gelu";
+    let time = opened.time(&[replace]);
+    assert!(opened.time(&[replace, "scale name=aten::gelu & kind=kernel x3"]) > time + 50.0);
+    assert_near(opened.time(&[replace, "scale name=aten::relu & kind=kernel x3"]), time);
+}
+
+#[test]
 fn a_branch_runs_beside_what_does_not_need_it() {
     let opened = training().open();
     // relu 109…159 beside relu_back 110…150 and gemm_back 151…231; update after both: 232…262.

@@ -1,9 +1,10 @@
 //! An edited scenario as a graph of its own, so that every analysis of a traced graph serves it too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::graph::timed::NO_TASK;
-use crate::graph::{ExecutionGraph, Lane, NodeId, Task, TimedGraph};
+use crate::graph::{ExecutionGraph, Lane, NodeId, Operator, OperatorId, Task, TimedGraph};
 use crate::scenario::{AddedTask, KernelWork, Resolved};
 use crate::units::{Bytes, DurNs, TimeNs};
 
@@ -26,7 +27,7 @@ impl Edited {
     /// O(1) without added tasks, else O(tasks + dependencies).
     pub fn of(resolved: &Resolved) -> Self {
         let works = Arc::clone(&resolved.works);
-        if resolved.added.is_empty() && resolved.moved.is_empty() {
+        if resolved.added.is_empty() && resolved.moved.is_empty() && resolved.replaced.is_empty() {
             return Self { graph: Arc::clone(&resolved.graph), timed: Arc::clone(&resolved.timed), works };
         }
         let (mut graph, mut timed) = (ExecutionGraph::clone(&resolved.graph), TimedGraph::clone(&resolved.timed));
@@ -43,8 +44,16 @@ impl Edited {
         for &node in &resolved.removed {
             graph.tasks[node].duration = DurNs::ZERO;
         }
-        for added in &resolved.added {
-            let task = as_task(&mut graph, added);
+        for (id, name) in &resolved.replaced {
+            graph.operators[id.0 as usize].name = graph.names.intern(name);
+        }
+        let Callers { operators, of_added } = Callers::of(resolved);
+        for (operator, name) in operators {
+            let name = graph.names.intern(name);
+            graph.operators.push(Operator { name, ..operator });
+        }
+        for (added, operator) in resolved.added.iter().zip(of_added) {
+            let task = Task { operator, ..as_task(&mut graph, added) };
             let node = graph.tasks.add_node(task);
             graph.stands_beside.push(added.beside);
             timed.node_of[added.task.0 as usize] = node.index() as u32;
@@ -52,6 +61,35 @@ impl Edited {
             timed.task_of[node.index()] = added.task.0;
         }
         Self { graph: Arc::new(graph), timed: Arc::new(timed), works }
+    }
+}
+
+/// Operators that edits added.
+#[derive(Clone, Debug)]
+pub struct Callers<'r> {
+    /// Each with its name, numbered on from the traced ones: called where the operator that it stands beside is, with unknown arguments.
+    pub operators: Vec<(Operator, &'r str)>,
+    /// By added task the operator that it is of, traced or added.
+    pub of_added: Vec<Option<OperatorId>>,
+}
+
+impl<'r> Callers<'r> {
+    /// Those of `resolved`.
+    pub fn of(resolved: &'r Resolved) -> Self {
+        let traced = &resolved.graph.operators;
+        let mut known: BTreeMap<(OperatorId, &str), OperatorId> = BTreeMap::new();
+        let mut operators = Vec::new();
+        let of_added = resolved.added.iter().map(|added| {
+            let (beside, Some(name)) = (added.operator?, added.caller.as_deref()) else { return added.operator };
+            Some(*known.entry((beside, name)).or_insert_with(|| {
+                let id = OperatorId((traced.len() + operators.len()) as u32);
+                let (subtree_end, like) = (OperatorId(id.0 + 1), traced[beside.0 as usize]);
+                operators.push((Operator { subtree_end, operands: None, forward: None, ..like }, name));
+                id
+            }))
+        });
+        let of_added = of_added.collect();
+        Self { operators, of_added }
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Resolved {
     pub added: Vec<AddedTask>,
     /// Lanes that were added: ids go on from those of the graph.
     pub added_lanes: Vec<(Lane, String)>,
+    /// Traced operators that compute another one now, with its name, by number.
+    pub replaced: Vec<(OperatorId, Arc<str>)>,
     /// One report per step of the scenario; that of a disabled step is empty.
     pub reports: Vec<StepReport>,
     /// The device of each rank.
@@ -81,6 +83,8 @@ pub struct AddedTask {
     pub lane: LaneId,
     /// The traced operator it stands for or belongs to.
     pub operator: Option<OperatorId>,
+    /// The operator that an edit added beside that one, whose task it is.
+    pub caller: Option<Arc<str>>,
     /// What it takes and where that is from.
     pub prediction: Prediction,
     /// What it has to do, where it is device work.
@@ -328,6 +332,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let repeats = base.graph().batches.saturating_mul(draft.repeats());
     let replicas = (rank_count.unwrap_or_else(|| base.graph().job_size()) / base.roles().share_a_batch()).max(1);
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
+    let replaced = draft.replaced();
     let works = Arc::new(draft.take_kernel_work());
     let mut all = Vec::with_capacity(draft.structure.added.len());
     let left = draft
@@ -345,6 +350,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         kind: added.kind,
         lane: added.lane,
         operator: added.operator,
+        caller: added.caller,
         prediction,
         work: work.clone(),
         members: added.members,
@@ -360,6 +366,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         kept: as_traced,
         added: all,
         added_lanes: draft.structure.lanes,
+        replaced,
         reports,
         devices,
         batch,

@@ -8,8 +8,9 @@ mod operators;
 
 use serde::Serialize;
 
+use crate::analysis::edited::Callers;
 use crate::cost::{Prediction, Work};
-use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, OperatorId, TaskId, TaskKind};
+use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, Operator, OperatorId, TaskId, TaskKind};
 use crate::units::TimeNs;
 
 use super::Outcome;
@@ -56,6 +57,10 @@ struct Shown<'a> {
 pub struct Timeline<'a> {
     outcome: &'a Outcome,
     graph: &'a ExecutionGraph,
+    /// The traced operators, then those that edits added.
+    operators: Vec<Operator>,
+    /// The names of the latter.
+    added_operators: Vec<&'a str>,
     shown: Vec<Shown<'a>>,
     critical: Vec<bool>,
 }
@@ -79,13 +84,14 @@ impl<'a> Timeline<'a> {
                 bytes: resolved.works.carried(graph, node).0,
             }
         });
-        let added = resolved.added.iter().map(|added| Shown {
+        let Callers { operators: callers, of_added } = Callers::of(resolved);
+        let added = resolved.added.iter().zip(of_added).map(|(added, operator)| Shown {
             task: added.task,
             node: None,
             kind: added.kind,
             name: &added.name,
             lane: added.lane,
-            operator: added.operator,
+            operator,
             prediction: added.prediction,
             work: added.work.as_deref(),
             bytes: added.work.as_ref().map_or(0, |work| work.written.0),
@@ -96,7 +102,9 @@ impl<'a> Timeline<'a> {
         for task in outcome.critical_tasks() {
             critical[task.0 as usize] = true;
         }
-        Self { outcome, graph, shown, critical }
+        let (added, added_operators): (Vec<Operator>, _) = callers.into_iter().unzip();
+        let operators = graph.operators.iter().copied().chain(added).collect();
+        Self { outcome, graph, operators, added_operators, shown, critical }
     }
 
     fn start(&self, task: TaskId) -> TimeNs {
@@ -141,8 +149,15 @@ impl<'a> Timeline<'a> {
         self.shown.iter().filter(|shown| shown.kind.is_work()).filter_map(row).collect()
     }
 
-    fn operator_name(&self, id: OperatorId) -> &str {
-        self.graph.names.get(self.graph.operators[id.0 as usize].name)
+    /// The name of an operator as edits left it.
+    fn operator_name(&self, id: OperatorId) -> &'a str {
+        let replaced = &self.outcome.resolved.replaced;
+        let traced = self.operators.len() - self.added_operators.len();
+        match replaced.binary_search_by_key(&id, |&(id, _)| id) {
+            Ok(at) => &replaced[at].1,
+            Err(_) if id.0 as usize >= traced => self.added_operators[id.0 as usize - traced],
+            Err(_) => self.graph.names.get(self.operators[id.0 as usize].name),
+        }
     }
 }
 

@@ -41,7 +41,7 @@ impl Calls {
     /// # Complexity
     /// O(n log n) in tasks.
     pub(super) fn of(timeline: &Timeline<'_>) -> Self {
-        let outermost = outermost(&timeline.graph.operators);
+        let outermost = outermost(&timeline.operators);
         let mut calls = Self {
             operators: outermost.len(),
             of_task: FxHashMap::default(),
@@ -148,15 +148,14 @@ impl<'a> Timeline<'a> {
     /// that is known.
     pub(super) fn operators(&self, calls: &Calls, is_shown: impl Fn(LaneId) -> bool, events: &mut Vec<Event<'a>>) {
         // A forward operator and what goes back through it share a number.
-        let forward: BTreeSet<OperatorId> =
-            self.graph.operators.iter().filter_map(|operator| operator.forward).collect();
+        let forward: BTreeSet<OperatorId> = self.operators.iter().filter_map(|operator| operator.forward).collect();
         let computed = self.computed(calls);
         let most = calls.threads.keys().map(|&(number, _)| number).max().unwrap_or(0);
         for number in 0..=most {
             for (index, span) in self.operator_spans(calls, number).into_iter().enumerate() {
                 let id = OperatorId(index as u32);
                 let thread = calls.threads.get(&(number, calls.outermost[index])).copied();
-                let lane = thread.unwrap_or(self.graph.operators[index].lane);
+                let lane = thread.unwrap_or(self.operators[index].lane);
                 if let Some(span) = span.filter(|_| is_shown(lane)) {
                     let work = computed.as_ref().map(|works| StatedWork::of(works.get(&(id, number)).copied()));
                     self.operator(calls, (id, number), (lane, span), (forward.contains(&id), work), events);
@@ -192,8 +191,10 @@ impl<'a> Timeline<'a> {
         events: &mut Vec<Event<'a>>,
     ) {
         let Some(lane) = self.lane(lane) else { return };
-        let operator = &self.graph.operators[id.0 as usize];
-        let operands = self.outcome.resolved.works.operands(self.graph, id).map(|operands| &operands.inputs);
+        let operator = &self.operators[id.0 as usize];
+        let is_traced = (id.0 as usize) < self.graph.operators.len();
+        let operands = if is_traced { self.outcome.resolved.works.operands(self.graph, id) } else { None };
+        let operands = operands.map(|operands| &operands.inputs);
         let shared =
             operator.forward.filter(|_| operator.phase == Phase::Backward).or(Some(id).filter(|_| has_backward));
         let args = Args {
@@ -211,14 +212,14 @@ impl<'a> Timeline<'a> {
             let frame = format!("{MODULE_CALL}{module}").into();
             events.push(Event::complete("python_function", frame, self.process(&lane), from, to, Args::default()));
         }
-        let name = self.graph.names.get(operator.name).into();
+        let name = self.operator_name(id).into();
         events.push(Event::complete("cpu_op", name, self.process(&lane), from, to, args));
     }
 
     /// The simulated span of each operator's call of this number; one without host time of its own, such as a view on a device, stands
     /// where the call before it in the same caller ended.
     fn operator_spans(&self, calls: &Calls, number: u32) -> Spans {
-        let operators = &self.graph.operators;
+        let operators = &self.operators;
         let mut spans: Spans = vec![None; operators.len()];
         for (&task, &(id, _)) in calls.of_task.iter().filter(|(_, call)| call.1 == number) {
             widen(&mut spans[id.0 as usize], (self.start(task), self.end(task)));
@@ -247,9 +248,9 @@ impl<'a> Timeline<'a> {
         for (&call, roots) in &calls.captured {
             let (mut at, end) = (self.start(call) + DurNs(1), self.end(call));
             for root in roots {
-                let after = self.graph.operators[root.0 as usize].subtree_end.0;
+                let after = self.operators[root.0 as usize].subtree_end.0;
                 let span_of = |id: u32| {
-                    let to = self.graph.operators[id as usize].subtree_end.0;
+                    let to = self.operators[id as usize].subtree_end.0;
                     let [from, to] = [id, to].map(|place| at + DurNs(i64::from(place - root.0)));
                     (from, to)
                 };

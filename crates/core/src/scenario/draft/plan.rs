@@ -1,9 +1,11 @@
 //! The kernels that operators of a draft would launch on a GPU.
 
+use std::borrow::Cow;
+
 use crate::cost::operators::{bare, fits};
-use crate::cost::{Caller, Family, Launch, PlannedKernel, Provenance, Work, planned_kernels, work_of};
+use crate::cost::{Caller, Family, Launch, PlannedKernel, Provenance, Shape, Work, planned_kernels, work_of};
 use crate::device::Precision;
-use crate::graph::{Operand, Operands, OperatorId, TaskKind};
+use crate::graph::{Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::units::Bytes;
 
 use super::{AddedId, Draft, Node, Source};
@@ -43,6 +45,23 @@ const OF_ONE: [&str; 20] = [
     "tanh",
 ];
 
+/// Operators of two tensors of one size.
+const OF_TWO: [&str; 4] = ["add", "sub", "mul", "div"];
+
+/// The result of `work` on `operands` in the forward pass, where that tells its sizes.
+fn result_of(work: &Work, operands: &Operands) -> Option<Operand> {
+    let is_result =
+        |operand: &&Operand| operand.dims().is_some_and(|dims| !dims.is_empty()) && operand.bytes() == work.written;
+    let dims = match work.shape {
+        Shape::Gemm { batch: 1, m, n, .. } => vec![m, n],
+        Shape::Gemm { batch, m, n, .. } => vec![batch, m, n],
+        Shape::Conv { batch, channels_out, out_h, out_w, .. } => vec![batch, channels_out, out_h, out_w],
+        Shape::Attention { batch, heads, queries, dim, backward: false, .. } => vec![batch, heads, queries, dim],
+        _ => return operands.inputs.iter().find(is_result).cloned(),
+    };
+    Some(Operand::tensor(dims, operands.dtype()))
+}
+
 /// The arguments without all tensors but the first.
 fn first_tensor(operands: &Operands) -> Option<Operands> {
     let is_tensor = |operand: &&Operand| matches!(operand, Operand::Tensor { .. });
@@ -63,6 +82,29 @@ impl Draft<'_> {
         let phase = self.graph().operators[id.0 as usize].phase;
         let launch = Launch { kind: TaskKind::Compute, name, bytes: Bytes(0), ranks: 0, phase };
         work_of(&launch, &[caller], None).map(|work| Work { precision: self.rounded(&work), ..work })
+    }
+
+    /// The arguments of an operator called `name` that is added like `id`: the same where that is one of that name. One of one or two
+    /// tensors takes the result of any other, where its sizes are known; else its arguments, a single one twice where it takes two.
+    pub fn arguments_from(&self, name: &str, id: OperatorId) -> Option<Cow<'_, Operands>> {
+        let operands = self.operands(id)?;
+        let taken = match bare(name).trim_end_matches('_') {
+            name if OF_ONE.contains(&name) => 1,
+            name if OF_TWO.contains(&name) => 2,
+            _ => return Some(Cow::Borrowed(operands)),
+        };
+        if let (2, [one @ Operand::Tensor { .. }]) = (taken, &operands.inputs[..]) {
+            return Some(Cow::Owned(Operands { inputs: vec![one.clone(); 2], outputs: Vec::new() }));
+        }
+        let graph = self.graph();
+        let operator = &graph.operators[id.0 as usize];
+        let own = graph.names.get(operator.name);
+        if bare(own) == bare(name) || operator.phase != Phase::Forward {
+            return Some(Cow::Borrowed(operands));
+        }
+        let result = self.work_as(own, id).and_then(|work| result_of(&work, operands));
+        let taken = result.map(|result| Operands { inputs: vec![result; taken], outputs: Vec::new() });
+        Some(taken.map_or(Cow::Borrowed(operands), Cow::Owned))
     }
 
     /// The precision that `work` is computed in. Operators do not tell whether products of 32-bit floats are rounded to TF32, kernels of
@@ -127,7 +169,8 @@ fn followed(draft: &Draft<'_>, at: usize, source: &Source) -> Option<Work> {
             Some(kernels_of(draft, added.operator?)?.into_iter().nth(number as usize)?.work)
         }
         Source::Like(ref operator, id, number) => {
-            let caller = Caller { operator, operands: draft.operands(id) };
+            let operands = draft.arguments_from(operator, id);
+            let caller = Caller { operator, operands: operands.as_deref() };
             let phase = draft.graph().operators.get(id.0 as usize)?.phase;
             Some(draft.as_rounded(planned_kernels(caller, None, phase)?).into_iter().nth(number as usize)?.work)
         }

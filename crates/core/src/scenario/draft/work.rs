@@ -209,6 +209,17 @@ impl Draft<'_> {
         self.works.replaced.get(&node).map(|(name, _)| &**name)
     }
 
+    /// The operators whose tasks compute another one now, with its name, by number.
+    pub fn replaced(&self) -> Vec<(OperatorId, Arc<str>)> {
+        let named = |(&node, (name, _)): (&NodeId, &(Arc<str>, OperatorId))| {
+            Some((self.operator_of(Node::Traced(node))?, Arc::clone(name)))
+        };
+        let mut replaced: Vec<_> = self.works.replaced.iter().filter_map(named).collect();
+        replaced.sort_unstable();
+        replaced.dedup_by_key(|(id, _)| *id);
+        replaced
+    }
+
     /// Works out anew what tasks do that do another operator than their own.
     fn follow_replaced(&mut self) {
         let mut replaced: Vec<(NodeId, (Arc<str>, OperatorId))> =

@@ -60,7 +60,7 @@ struct Subject<'a> {
     kind: TaskKind,
     operator: Option<OperatorId>,
     name: Name<'a>,
-    /// The operator that an edit added and whose task it is.
+    /// The operator whose task it is where an edit added that, or put it in the place of the traced one.
     caller: Option<&'a str>,
     base: &'a Base,
     draft: Option<&'a Draft<'a>>,
@@ -76,7 +76,8 @@ impl<'a> Subject<'a> {
     fn traced(base: &'a Base, draft: Option<&'a Draft<'a>>, node: NodeId) -> Self {
         let task = &base.graph().tasks[node];
         let (node, name) = (Node::Traced(node), Name::Traced(task.name));
-        Self { node, kind: task.kind, operator: task.operator, name, caller: None, base, draft }
+        let caller = draft.and_then(|draft| draft.replaced_by(node));
+        Self { node, kind: task.kind, operator: task.operator, name, caller, base, draft }
     }
 
     fn added(draft: &'a Draft<'a>, node: Node) -> Self {
@@ -92,7 +93,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Whether it is of an operator by name: an added one is beside the traced operator, within those around that.
+    /// Whether it is of an operator by name: one of an edit is beside the traced operator or in its place, within those around that.
     fn is_of(&self, operators: &[bool], test: &Test) -> bool {
         let is = |id: OperatorId| operators.get(id.0 as usize) == Some(&true);
         match self.caller {

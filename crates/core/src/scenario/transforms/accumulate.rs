@@ -13,7 +13,10 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
+use self::gradients::Additions;
 use super::report::count;
+
+mod gradients;
 
 /// Accumulates gradients over several batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,15 +80,20 @@ impl Transform for Accumulate {
         }
         draft.keep_batches(counted);
         let copies = copies_of(batches);
+        let additions = Additions::of(draft);
+        let repeated = if additions.tasks.is_empty() { repeated } else { self::repeated(draft) };
         let gone = repeated.iter().filter(|&&node| draft.is_gone(node)).count();
         let once: Vec<bool> = repeated.iter().map(|&node| is_once(draft, node)).collect();
         let reduced = repeated.iter().zip(&once).filter(|&(&node, &once)| once && !draft.is_gone(node)).count();
         let passed: Vec<bool> = repeated.iter().zip(&once).map(|(&node, once)| *once || draft.is_gone(node)).collect();
+        let nothing_to_add_to: Vec<bool> =
+            repeated.iter().zip(&passed).map(|(node, passed)| *passed || additions.tasks.contains(node)).collect();
         let section = Section::of(draft, repeated);
         let mut before: Vec<Vec<Node>> = Vec::with_capacity(copies);
         draft.reserve(copies * section.nodes.len(), copies * section.inner.len());
         for _ in 0..copies {
-            let copied = section.copy(draft, before.last(), &passed);
+            let passed = if before.is_empty() { &nothing_to_add_to } else { &passed };
+            let copied = section.copy(draft, before.last(), passed);
             section.follow(draft, before.last(), &copied);
             if before.is_empty() {
                 section.hand_on(draft, &copied);
@@ -104,6 +112,15 @@ impl Transform for Accumulate {
         );
         let changed = copies * (section.nodes.len() - reduced - gone);
         let mut effects = vec![Effect::note("the time is that of all batches of a step")];
+        if additions.added > 0 {
+            let text = format!("{} added to those of the batches before", count(additions.added, "gradient"));
+            effects.push(Effect::note(text));
+        }
+        if additions.unknown > 0 {
+            let gradients = count(additions.unknown, "gradient");
+            let text = format!("{gradients} sparse or of unknown size: joining them, and an update of more rows");
+            effects.push(Effect::not_modelled(text, DurNs::ZERO));
+        }
         if !is_named {
             let text = "the trace does not name the optimizer's step: its work, if any, is repeated with each batch";
             effects.push(Effect::assumption(text));

@@ -37,7 +37,7 @@ impl Casts {
         let Some((work, prediction)) = priced.clone() else { return false };
         let (name, caller, work) = (self.name.clone(), Some(self.caller.clone()), Some(work));
         let (operator, source) = (draft.operator_of(at), Source::Cast(cast));
-        kernel::place(draft, at, side, NewKernel { name, operator, work, prediction, source, caller });
+        kernel::place(draft, at, side, NewKernel { name, operator, work, prediction, source, caller, call_at: None });
         true
     }
 }

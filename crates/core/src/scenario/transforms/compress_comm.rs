@@ -117,7 +117,8 @@ fn launch(draft: &mut Draft<'_>, (node, side): (Node, Side), name: &str, work: W
     let end = if side == Side::Before { End::Sent } else { End::Received };
     let source = Source::Packs(Packed { of: node, end, carried: 0, read: work.read, written: work.written });
     let (name, operator, lane) = (Arc::from(name), draft.operator_of(node), draft.lane_of(node));
-    let new = NewKernel { name, operator, work: Some(Arc::new(work)), prediction, source, caller: None };
+    let work = Some(Arc::new(work));
+    let new = NewKernel { name, operator, work, prediction, source, caller: None, call_at: None };
     kernel::launch(draft, node, side, lane, new).kernel
 }
 

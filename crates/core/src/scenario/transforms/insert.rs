@@ -14,7 +14,7 @@ use crate::units::DurNs;
 
 use super::insert_operator;
 use super::kernel::{self, NewKernel, Side};
-use super::report::{SHARED, count, in_step, tell_elsewhere};
+use super::report::{SHARED, call_of, count, in_step, tell_elsewhere};
 use super::stream::Streams;
 
 /// Adds a kernel after each selected one, launched right after it: on its stream, or on another where it waits for it.
@@ -71,11 +71,12 @@ impl Transform for InsertKernel {
         for &node in &places {
             let new = NewKernel {
                 name: name.clone(),
-                operator: draft.operator_of(node),
+                operator: draft.operator_of(node).map(|operator| call_of(draft, &self.after, operator)),
                 work: None,
                 prediction: self.given(),
                 source: Source::Given,
                 caller: Some(name.clone()),
+                call_at: None,
             };
             match self.stream {
                 None => _ = kernel::place(draft, node, Side::After, new),

@@ -1,5 +1,6 @@
 //! `insert OPERATOR after SELECTOR [like SELECTOR]`: an operator that was not there, with host time, launches and kernels.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::kernel::{self, NewKernel, Side};
-use super::report::count;
+use super::report::{call_of, count};
 
 /// Runs an operator after each selected one.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +59,8 @@ type Arguments = (Option<u32>, Phase, usize);
 impl Transform for InsertOperator {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
         let places = places(draft, &self.after.select_all(draft));
+        let called = |operator| call_of(draft, &self.after, operator);
+        let beside: Vec<OperatorId> = places.iter().map(|&(operator, _)| called(operator)).collect();
         if places.is_empty() {
             return StepReport::nothing(format!("no operator with device work matches {}", self.after));
         }
@@ -69,19 +72,14 @@ impl Transform for InsertOperator {
             },
         };
         let (mut kernels, mut inserted, mut shown, mut unknown) = (0, 0, 0, 0);
-        let (new, measured) = (NewOperator::of(draft, &self.operator), self.measured(draft));
-        let mut known: FxHashMap<Arguments, Option<Vec<Kernel>>> = FxHashMap::default();
-        for &(operator, last) in &places {
+        let mut insertion = Insertion::of(draft, &self.operator);
+        for (&(operator, last), &beside) in places.iter().zip(&beside) {
             let like = like.unwrap_or(operator);
-            let (phase, rank) = (draft.graph().operators[like.0 as usize].phase, draft.rank_of(draft.lane_of(last)));
-            let key = (draft.arguments(like), phase, rank);
-            let planned = known.entry(key).or_insert_with(|| self.kernels(draft, like, rank));
-            match planned.as_ref().and_then(|planned| priced(planned, measured.get(&like))) {
-                Some(planned) => {
+            match insertion.insert(draft, (beside, like), (last, None)) {
+                Some(count) => {
                     let is_shown = draft.is_in_step(last);
-                    kernels += if is_shown { planned.len() } else { 0 };
+                    kernels += if is_shown { count } else { 0 };
                     (inserted, shown) = (inserted + 1, shown + usize::from(is_shown));
-                    new.insert(draft, (operator, like), last, planned);
                 }
                 None => unknown += 1,
             }
@@ -89,10 +87,9 @@ impl Transform for InsertOperator {
         let mut report = StepReport { changed: inserted, ..StepReport::default() };
         if inserted > 0 {
             report.summary = format!("{} ×{shown} with {} inserted", self.operator, count(kernels, "kernel"));
-            let told =
-                places.first().filter(|_| self.like.is_none()).and_then(|&(first, _)| self.arguments_of(draft, first));
-            if let Some(text) = told {
-                report.say(Effect::assumption(text));
+            if let Some(effect) = places.first().and_then(|&(first, _)| self.arguments_of(draft, like.unwrap_or(first)))
+            {
+                report.say(effect);
             }
         }
         if unknown > 0 {
@@ -123,40 +120,85 @@ fn places_of(draft: &Draft<'_>, selector: &Selector) -> Vec<(OperatorId, Node)> 
 }
 
 impl InsertOperator {
-    /// Its kernels on the device of rank `rank`, with the arguments of `like`.
-    fn kernels(&self, draft: &Draft<'_>, like: OperatorId, rank: usize) -> Option<Vec<Kernel>> {
-        let caller = Caller { operator: &self.operator, operands: draft.operands(like) };
-        let phase = draft.graph().operators.get(like.0 as usize)?.phase;
-        let kernel = |PlannedKernel { name, work }| {
-            let prediction = draft.price_new(&work, rank);
-            Kernel { name: name.into(), work: Arc::new(work), prediction }
-        };
-        Some(draft.as_rounded(planned_kernels(caller, None, phase)?).into_iter().map(kernel).collect())
-    }
-
-    /// Whose arguments it has where it follows `before`, another operator: what that one wrote was not recorded.
-    fn arguments_of(&self, draft: &Draft<'_>, before: OperatorId) -> Option<String> {
+    /// On what it works where its arguments are from `like`, another operator: what that one wrote was not recorded.
+    fn arguments_of(&self, draft: &Draft<'_>, like: OperatorId) -> Option<Effect> {
         let graph = draft.graph();
-        let name = graph.names.get(graph.operators[before.0 as usize].name);
-        let dims = draft.operands(before)?.inputs.iter().find_map(Operand::dims)?;
-        let has = format!("{} has the arguments of the operator before it, not its results", self.operator);
-        (name != self.operator).then(|| format!("{has}: {dims:?} first of {}; `like` names others", printable(name)))
-    }
-
-    /// What the kernels of every traced operator of its name take.
-    fn measured(&self, draft: &Draft<'_>) -> FxHashMap<OperatorId, Vec<Prediction>> {
-        let graph = draft.graph();
-        let mut measured: FxHashMap<OperatorId, Vec<Prediction>> = FxHashMap::default();
-        let Some(name) = graph.names.find(&self.operator) else { return measured };
-        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
-        for node in kernels.filter(|&node| !draft.is_removed(node)) {
-            let operator = graph.tasks[node].operator;
-            if let Some(id) = operator.filter(|id| graph.operators[id.0 as usize].name == name) {
-                measured.entry(id).or_default().push(draft.price_without_figures(node));
-            }
+        let name = graph.names.get(graph.operators[like.0 as usize].name);
+        if name == self.operator {
+            return None;
         }
-        measured
+        let (name, arguments) = (printable(name), draft.arguments_from(&self.operator, like)?);
+        let dims = arguments.inputs.iter().find_map(Operand::dims)?;
+        let operator = &self.operator;
+        Some(match arguments {
+            Cow::Owned(_) => {
+                Effect::note(format!("{operator} works on the result of {name}, {dims:?} where it is first"))
+            }
+            Cow::Borrowed(_) => Effect::assumption(format!(
+                "{operator} has the arguments of {name}, not its results: {dims:?} first; `like` names others"
+            )),
+        })
     }
+}
+
+/// An operator that is added at many places, with what is known of its kernels.
+#[derive(Debug)]
+pub(super) struct Insertion {
+    new: NewOperator,
+    /// What the kernels of every traced operator of its name take.
+    measured: FxHashMap<OperatorId, Vec<Prediction>>,
+    known: FxHashMap<Arguments, Option<Vec<Kernel>>>,
+}
+
+impl Insertion {
+    pub(super) fn of(draft: &Draft<'_>, operator: &str) -> Self {
+        let new = NewOperator::of(draft, operator);
+        Self { new, measured: measured(draft, operator), known: FxHashMap::default() }
+    }
+
+    /// Puts it behind the device work `last`, beside an operator and on the arguments of another one, its calls behind those of `last` or
+    /// the host work that is told; answers how many kernels it has, `None` where the arguments do not fit.
+    pub(super) fn insert(
+        &mut self,
+        draft: &mut Draft<'_>,
+        (beside, like): (OperatorId, OperatorId),
+        (last, call_at): (Node, Option<Node>),
+    ) -> Option<usize> {
+        let (phase, rank) = (draft.graph().operators[like.0 as usize].phase, draft.rank_of(draft.lane_of(last)));
+        let key = (draft.arguments(like), phase, rank);
+        let planned = self.known.entry(key).or_insert_with(|| kernels(draft, &self.new.name, like, rank)).as_ref();
+        let planned = priced(planned?, self.measured.get(&like))?;
+        let count = planned.len();
+        self.new.insert(draft, (beside, like), (last, call_at), planned);
+        Some(count)
+    }
+}
+
+/// The kernels of operator `name` on the device of rank `rank`, with the arguments of `like`.
+fn kernels(draft: &Draft<'_>, name: &str, like: OperatorId, rank: usize) -> Option<Vec<Kernel>> {
+    let operands = draft.arguments_from(name, like);
+    let caller = Caller { operator: name, operands: operands.as_deref() };
+    let phase = draft.graph().operators.get(like.0 as usize)?.phase;
+    let kernel = |PlannedKernel { name, work }| {
+        let prediction = draft.price_new(&work, rank);
+        Kernel { name: name.into(), work: Arc::new(work), prediction }
+    };
+    Some(draft.as_rounded(planned_kernels(caller, None, phase)?).into_iter().map(kernel).collect())
+}
+
+/// What the kernels of every traced operator called `operator` take.
+fn measured(draft: &Draft<'_>, operator: &str) -> FxHashMap<OperatorId, Vec<Prediction>> {
+    let graph = draft.graph();
+    let mut measured: FxHashMap<OperatorId, Vec<Prediction>> = FxHashMap::default();
+    let Some(name) = graph.names.find(operator) else { return measured };
+    let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+    for node in kernels.filter(|&node| !draft.is_removed(node)) {
+        let operator = graph.tasks[node].operator;
+        if let Some(id) = operator.filter(|id| graph.operators[id.0 as usize].name == name) {
+            measured.entry(id).or_default().push(draft.price_without_figures(node));
+        }
+    }
+    measured
 }
 
 /// What each kernel takes: as measured of the same operator, else as a model says.
@@ -167,6 +209,7 @@ fn priced<'k>(planned: &'k [Kernel], measured: Option<&Vec<Prediction>>) -> Opti
 }
 
 /// An operator to be added, with its own host time before its first call and after its last, from the database.
+#[derive(Debug)]
 struct NewOperator {
     name: Arc<str>,
     before: Option<Prediction>,
@@ -189,7 +232,7 @@ impl NewOperator {
         &self,
         draft: &mut Draft<'_>,
         (operator, like): (OperatorId, OperatorId),
-        last: Node,
+        (last, mut call_at): (Node, Option<Node>),
         kernels: Vec<(&Kernel, Prediction)>,
     ) {
         let (mut at, mut calls) = (last, Vec::new());
@@ -197,7 +240,8 @@ impl NewOperator {
             let source = Source::Like(self.name.clone(), like, number as u16);
             let (name, work) = (kernel.name.clone(), Some(kernel.work.clone()));
             let (operator, caller) = (Some(operator), Some(self.name.clone()));
-            let new = NewKernel { name, operator, work, prediction, source, caller };
+            let new = NewKernel { name, operator, work, prediction, source, caller, call_at };
+            call_at = None;
             let placed = kernel::place(draft, at, Side::After, new);
             at = placed.kernel;
             calls.extend(placed.call);

@@ -19,6 +19,8 @@ pub(super) struct NewKernel {
     pub(super) source: Source,
     /// The added operator that launches it, where an edit added one.
     pub(super) caller: Option<Arc<str>>,
+    /// The host work next to which its call is, where that is not the neighbour's call.
+    pub(super) call_at: Option<Node>,
 }
 
 /// On which side of the work that is there.
@@ -48,7 +50,7 @@ pub(super) fn place(draft: &mut Draft<'_>, node: Node, side: Side, new: NewKerne
 pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId, new: NewKernel) -> Placed {
     let launch = draft.edges_into(node).find(|edge| edge.kind() == DependencyKind::Launch);
     let after = draft.beside(node);
-    let NewKernel { name, operator, work, prediction, source, caller } = new;
+    let NewKernel { name, operator, work, prediction, source, caller, call_at } = new;
     let (kind, bytes, members) = (TaskKind::Kernel, Bytes(0), Vec::new());
     let of_call = caller.clone();
     let price = prediction.into();
@@ -69,9 +71,12 @@ pub(super) fn launch(draft: &mut Draft<'_>, node: Node, side: Side, lane: LaneId
         if let Node::Added(id) = again
             && let Some(added) = draft.added_mut(id)
         {
-            (added.source, added.caller) = (Source::Given, of_call);
+            added.source = Source::Given;
+            // A call of an added operator stands beside the one that is there, as its kernel does.
+            added.operator = if of_call.is_some() { operator } else { added.operator };
+            added.caller = of_call;
         }
-        put(draft, call, side, again, DurNs::ZERO);
+        put(draft, call_at.unwrap_or(call), side, again, DurNs::ZERO);
         draft.connect(again, kernel, launch);
         again
     });

@@ -19,7 +19,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::remove::host_of;
-use super::report::{count, in_step, survey};
+use super::report::{call_of, count, in_step, survey};
 
 /// Lets the selected operators compute another one on the same arguments, each by its longest kernel alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,17 +117,12 @@ impl Replace {
     /// The operators to replace, each with the selected work below it: the outermost around a kernel that the selector asks for by name,
     /// else the one that launched it.
     fn calls(&self, draft: &Draft<'_>) -> BTreeMap<OperatorId, Vec<Node>> {
-        let graph = draft.graph();
-        let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
-        let name = |id: OperatorId| graph.operators.get(id.0 as usize).map_or("", |it| graph.names.get(it.name));
         let mut calls: BTreeMap<OperatorId, Vec<Node>> = BTreeMap::new();
         for node in self.selector.select_all(draft) {
             let kind = draft.kind_of(node);
             let computes = kind == TaskKind::Compute || (kind.is_device() && !matches!(kind, TaskKind::Collective(_)));
             let Some(own) = draft.operator_of(node).filter(|_| computes) else { continue };
-            let around = std::iter::successors(Some(own), parent);
-            let call = around.filter(|&id| self.selector.asks_for(name(id))).last().unwrap_or(own);
-            calls.entry(call).or_default().push(node);
+            calls.entry(call_of(draft, &self.selector, own)).or_default().push(node);
         }
         calls
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::cost::Work;
-use crate::graph::NodeId;
+use crate::graph::{NodeId, OperatorId};
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
+use crate::scenario::selector::Selector;
 use crate::scenario::transform::StepReport;
 use crate::units::DurNs;
 
@@ -165,6 +166,14 @@ pub(super) fn brief(name: &str) -> String {
     } else {
         name.chars().take(LONGEST - 1).chain(['…']).collect()
     }
+}
+
+/// The outermost operator around `own` that `selector` asks for by name; without one, `own`.
+pub(super) fn call_of(draft: &Draft<'_>, selector: &Selector, own: OperatorId) -> OperatorId {
+    let graph = draft.graph();
+    let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
+    let name = |id: OperatorId| graph.operators.get(id.0 as usize).map_or("", |it| graph.names.get(it.name));
+    std::iter::successors(Some(own), parent).filter(|&id| selector.asks_for(name(id))).last().unwrap_or(own)
 }
 
 /// `1 task`, `7 tasks`.

@@ -54,6 +54,7 @@ impl ByHand {
             diagnostics: Diagnostics::default(),
             stated: Vec::new(),
             stands_beside: Vec::new(),
+            repeats: Vec::new(),
         })
     }
 
@@ -254,6 +255,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         work: None,
         members: vec![kernel],
         beside: kernel,
+        repeats: None,
     };
     let works = Arc::new(KernelWork::of(&graph));
     let resolved = Resolved {

@@ -77,6 +77,9 @@ fn gradients_of_later_batches_are_added_by_a_kernel_for_each_parameter() {
     // Three weights and their biases, three times: both gradients are read, one is written.
     let parameters = 1024 * 2048 + 2048 * 2048 + 2048 * 1024 + 2048 + 2048 + 1024;
     assert_eq!(added["bytes"], 3 * 3 * 4 * parameters);
+    assert_eq!(added["count"], 3 * 6);
+    let count = |steps: &[&str]| row(&[&[trace.as_str()], steps].concat(), "aten::mm")["count"].as_u64().unwrap();
+    assert_eq!(count(&["--step", "accumulate 4"]), 4 * count(&[]));
 }
 
 #[test]

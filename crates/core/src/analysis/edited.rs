@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::graph::timed::NO_TASK;
-use crate::graph::{ExecutionGraph, Lane, NodeId, Operator, OperatorId, Task, TimedGraph};
+use crate::graph::{ExecutionGraph, Lane, NodeId, Operator, OperatorId, Task, TaskId, TimedGraph};
 use crate::scenario::{AddedTask, KernelWork, Resolved};
 use crate::units::{Bytes, DurNs, TimeNs};
 
@@ -60,6 +60,10 @@ impl Edited {
             timed.task_of.resize(node.index() + 1, NO_TASK);
             timed.task_of[node.index()] = added.task.0;
         }
+        let node_of = |task: TaskId| timed.node_of.get(task.0 as usize).filter(|&&node| node != NO_TASK);
+        let repeats =
+            resolved.added.iter().map(|added| added.repeats.and_then(node_of).map(|&node| NodeId::from(node)));
+        graph.repeats = repeats.collect();
         Self { graph: Arc::new(graph), timed: Arc::new(timed), works }
     }
 }

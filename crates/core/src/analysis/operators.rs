@@ -4,6 +4,8 @@ mod bound;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
+
 use serde::Serialize;
 
 use crate::cost::conv_algorithm::flop_done;
@@ -86,7 +88,8 @@ pub struct Predictor<'a> {
 /// Adds up the tasks of one row.
 #[derive(Default)]
 struct Sum {
-    operators: BTreeSet<OperatorId>,
+    /// Operators by how often they are called: edits repeat them.
+    operators: BTreeMap<OperatorId, u32>,
     /// Calls that launched its kernels.
     calls: BTreeSet<NodeId>,
     kernels: usize,
@@ -143,13 +146,18 @@ pub fn rows_of(
 ) -> Vec<Row> {
     let belongs = graph.iteration_tasks();
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut again: FxHashMap<NodeId, u32> = FxHashMap::default();
+    for &node in graph.repeats.iter().flatten() {
+        *again.entry(node).or_default() += 1;
+    }
+    let often = |node: NodeId| 1 + again.get(&node).copied().unwrap_or(0);
     let is_chosen = |node: &NodeId| nodes.is_none_or(|nodes| nodes.binary_search(node).is_ok());
     let counts = |node: &NodeId| belongs[node.index()] && !works.is_removed(*node);
     for node in graph.tasks.node_indices().filter(counts).filter(is_chosen) {
         let task = &graph.tasks[node];
         if task.kind.is_work() && (level != Level::Kernel || is_kernel(task)) {
             let sum = sums.entry(label((graph, works), node, level, by)).or_default();
-            sum.add(works, graph, node, times, predictor, level);
+            sum.add((works, graph), (node, often(node)), times, predictor, level);
         }
     }
     let row = |(label, sum): (String, Sum)| {
@@ -227,9 +235,8 @@ pub fn module_of<'g>(graph: &'g ExecutionGraph, task: &Task) -> &'g str {
 impl Sum {
     fn add(
         &mut self,
-        works: &KernelWork,
-        graph: &ExecutionGraph,
-        node: NodeId,
+        (works, graph): (&KernelWork, &ExecutionGraph),
+        (node, often): (NodeId, u32),
         times: Times<'_>,
         predictor: Option<Predictor<'_>>,
         level: Level,
@@ -239,7 +246,10 @@ impl Sum {
             let (start, end) = times.of(graph, node);
             end.since(start)
         };
-        self.operators.extend(task.operator);
+        if let Some(id) = task.operator {
+            let known = self.operators.entry(id).or_default();
+            *known = (*known).max(often);
+        }
         if !is_kernel(task) {
             self.host += duration(node);
             return;
@@ -288,9 +298,10 @@ impl Sum {
         let bound = if self.compute_bound > self.memory_bound { Bound::Compute } else { Bound::Memory };
         let is_told = DurNs::ZERO < self.predicted && self.predicted < DurNs::LONGEST;
         let predicted = is_told.then_some(self.predicted.0);
+        let calls = self.operators.values().map(|&times| times as usize).sum::<usize>();
         Row {
             label,
-            count: if level == Level::Kernel { self.kernels } else { self.operators.len() + self.loose },
+            count: if level == Level::Kernel { self.kernels } else { calls + self.loose },
             host_ns: self.host.0,
             device_ns: self.device.0,
             flop: self.flop.0,

@@ -80,6 +80,8 @@ pub struct ExecutionGraph {
     pub stated: Vec<(NodeId, Option<StatedWork>)>,
     /// For each of the last tasks, which an edit added, the traced one that it stands beside.
     pub stands_beside: Vec<NodeId>,
+    /// For each of the same the task that it does once more, if any.
+    pub repeats: Vec<Option<NodeId>>,
 }
 
 /// Device work that started later than launch, stream order, waits and contention explain.

@@ -10,7 +10,7 @@ use crate::graph::{ExecutionGraph, Lane, LaneId, NodeId, OperatorId, RankPart, T
 
 use super::base::Base;
 use super::context::Context;
-use super::draft::{Draft, Node};
+use super::draft::{AddedId, Draft, Node};
 use super::effect::Effect;
 use super::kernel_work::KernelWork;
 use super::lower::{self, Prices};
@@ -93,6 +93,8 @@ pub struct AddedTask {
     pub members: Vec<NodeId>,
     /// The traced task that it stands beside, in the same step.
     pub beside: NodeId,
+    /// The task that it does once more, if any.
+    pub repeats: Option<TaskId>,
 }
 
 impl Resolved {
@@ -332,6 +334,11 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let repeats = base.graph().batches.saturating_mul(draft.repeats());
     let replicas = (rank_count.unwrap_or_else(|| base.graph().job_size()) / base.roles().share_a_batch()).max(1);
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
+    let row_of = |node: Node| match node {
+        Node::Traced(node) => Some(timed.task(node)),
+        Node::Added(AddedId(id)) => rows.get(id as usize).copied(),
+    };
+    let repeated: Vec<Option<TaskId>> = draft.all_repeated().into_iter().map(|of| of.and_then(row_of)).collect();
     let replaced = draft.replaced();
     let works = Arc::new(draft.take_kernel_work());
     let mut all = Vec::with_capacity(draft.structure.added.len());
@@ -340,11 +347,12 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         .added
         .into_iter()
         .zip(prices.of_added)
+        .zip(repeated)
         .zip(draft.structure.dropped)
         .zip(rows)
         .filter(|((_, gone), _)| !gone)
         .zip(&works.added);
-    all.extend(left.map(|((((added, prediction), _), task), work)| AddedTask {
+    all.extend(left.map(|(((((added, prediction), repeats), _), task), work)| AddedTask {
         task,
         name: added.name,
         kind: added.kind,
@@ -355,6 +363,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         work: work.clone(),
         members: added.members,
         beside: added.after,
+        repeats,
     }));
     Resolved {
         graph: base.graph().clone(),

@@ -35,6 +35,7 @@ fn every_candidate_is_a_step_that_can_be_pasted() {
         diagnostics: crate::diagnostic::Diagnostics::default(),
         stated: Vec::new(),
         stands_beside: Vec::new(),
+        repeats: Vec::new(),
     };
     let name = graph.names.intern("void at::native::reduce_kernel<512, 1, (anonymous)>(int, float & x)");
     let collective = graph.names.intern("ncclDevKernel_AllToAll(x)");

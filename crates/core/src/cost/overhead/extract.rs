@@ -165,6 +165,7 @@ mod tests {
             diagnostics: Diagnostics::default(),
             stated: Vec::new(),
             stands_beside: Vec::new(),
+            repeats: Vec::new(),
         }
     }
 

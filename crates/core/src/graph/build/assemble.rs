@@ -59,6 +59,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         diagnostics: diagnostics(ranks, (&zeros, &outputs), (hidden, contradicted), &drafted, (&ordered, &parts)),
         stated,
         stands_beside: Vec::new(),
+        repeats: Vec::new(),
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,
         lanes,

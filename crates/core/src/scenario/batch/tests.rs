@@ -51,6 +51,7 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
         diagnostics: Diagnostics::default(),
         stated: Vec::new(),
         stands_beside: Vec::new(),
+        repeats: Vec::new(),
     }
 }
 

@@ -193,6 +193,12 @@ impl Draft<'_> {
         if let Source::Repeats(of) = self.structure.added[id as usize].source { Some(of) } else { None }
     }
 
+    /// By added task the one that it does once more, if any.
+    pub(in crate::scenario) fn all_repeated(&self) -> Vec<Option<Node>> {
+        let of = |node: Node| std::iter::successors(self.repeated(node), |&node| self.repeated(node)).last();
+        (0..self.structure.added.len() as u32).map(|id| of(Node::Added(AddedId(id)))).collect()
+    }
+
     /// The work of an added task as what it follows has it now; `None` where it follows nothing, or that is not known.
     pub(in crate::scenario) fn followed(&self, source: &Source) -> Option<Work> {
         match source {

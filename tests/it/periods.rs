@@ -122,9 +122,9 @@ fn a_band_reaches_as_far_as_what_one_stream_may_take() {
     assert!(hidden.steady_band.high_ns < near.steady_band.high_ns);
 }
 
-/// Four micro-batches, the last of which updates the parameters, told to the profiler as four steps.
-#[test]
-fn micro_batches_that_take_turns_share_one_set_of_parameters() {
+/// Micro-batches, each fourth of which updates the parameters: a forward pass, a gradient for each of as many equal layers, and what is
+/// told to the profiler as a step of such a length in µs (none where that is 0).
+fn micro_batches(layers: u32, (step, forward_each): (u32, bool)) -> Loop {
     let mut repeated = Loop::new(12);
     for number in 0..12 {
         let (at, updates) = (1_000 * number, number % 4 == 3);
@@ -134,22 +134,48 @@ fn micro_batches_that_take_turns_share_one_set_of_parameters() {
                 at + from
             ));
         };
-        host("user_annotation", &format!("ProfilerStep#{number}"), 0, 1_000, "");
-        host("cpu_op", "aten::mm", 10, 30, r#""Input Dims":[[64,512],[512,512]],"Input type":["float","float"]"#);
-        let gradient = r#""Input Dims":[[512,512]],"Input type":["float"]"#;
-        host("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 100, 50, "");
-        host("cpu_op", "torch::autograd::AccumulateGrad", 110, 30, gradient);
-        (0..if updates { 9 } else { 0 }).for_each(|call| host("cpu_op", "aten::add_", 200 + 50 * call, 30, ""));
+        if step > 0 && at % step == 0 {
+            host("user_annotation", &format!("ProfilerStep#{}", at / step), 0, step, "");
+        }
+        let calls = if forward_each || number % 4 == 0 { layers } else { 0 };
+        for layer in 0..calls {
+            let shapes = r#""Input Dims":[[64,512],[512,512]],"Input type":["float","float"]"#;
+            host("cpu_op", "aten::mm", 10 + 20 * layer, 15, shapes);
+        }
+        for layer in 0..layers {
+            let gradient = r#""Input Dims":[[512,512]],"Input type":["float"]"#;
+            let from = 100 + 60 * layer;
+            host("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", from, 50, "");
+            host("cpu_op", "torch::autograd::AccumulateGrad", from + 10, 30, gradient);
+        }
+        if updates {
+            host("user_annotation", "Optimizer.step#SGD.step", 400, 500, "");
+            (0..9).for_each(|call| host("cpu_op", "aten::_foreach_add_", 410 + 50 * call, 30, ""));
+        }
     }
-    let mut repeated = repeated.kernel("aten::relu", 1, 800, 100);
-    let shapes = r#""args":{"Input Dims":[[64,512]],"Input type":["float"]},"name":"aten::relu""#;
-    repeated.events.iter_mut().for_each(|event| *event = event.replace(r#""name":"aten::relu""#, shapes));
+    let device = if forward_each { "aten::relu" } else { "aten::_foreach_relu" };
+    let mut repeated = repeated.kernel(device, 1, 910, 80);
+    let shapes = format!(r#""args":{{"Input Dims":[[64,512]],"Input type":["float"]}},"name":"{device}""#);
+    repeated.events.iter_mut().for_each(|event| *event = event.replace(&format!(r#""name":"{device}""#), &shapes));
+    repeated
+}
+
+/// Time of an iteration in ms, its batches, and how large parameters and gradients are in MiB.
+fn accumulated(repeated: &Loop) -> (i64, u32, [u64; 2]) {
     let summary = repeated.summary();
-    assert_eq!((summary.measured_ns.0, summary.repeats), (4_000_000, 4));
     let kinds = summary.memory.unwrap().kinds;
-    assert_eq!(
-        (kinds.parameters.0, kinds.gradients.0),
-        (1 << 20, 1 << 20),
-        "one parameter and its gradient: {kinds:?}"
-    );
+    (summary.measured_ns.0 / 1_000_000, summary.repeats, [kinds.parameters, kinds.gradients].map(|bytes| bytes.0 >> 20))
+}
+
+#[test]
+fn micro_batches_share_one_set_of_parameters_however_they_are_told_to_the_profiler() {
+    for (step, told) in [(1_000, "a step each"), (4_000, "one step"), (0, "nothing")] {
+        assert_eq!(accumulated(&micro_batches(1, (step, true))), (4, 4, [1, 1]), "{told}");
+        assert_eq!(accumulated(&micro_batches(2, (step, true))), (4, 4, [2, 2]), "{told}");
+    }
+}
+
+#[test]
+fn equal_layers_of_one_pass_are_no_micro_batches() {
+    assert_eq!(accumulated(&micro_batches(1, (4_000, false))), (4, 1, [4, 4]));
 }

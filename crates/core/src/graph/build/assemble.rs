@@ -1,7 +1,5 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
-use std::num::NonZeroU32;
-
 use crate::diagnostic::Diagnostics;
 use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, TimedGraph};
 use crate::trace::steps::OddRanges;
@@ -9,6 +7,7 @@ use crate::trace::{EventId, RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs};
 
 use super::Prepared;
+use super::batches;
 use super::collectives::{self, Drafted, Member};
 use super::compute;
 use super::convolutions;
@@ -53,7 +52,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     operators.operands.shrink_to_fit();
     let parts = parts(ranks, (&zeros, &clocks), &outputs, &ordered);
     let timed = std::mem::take(&mut ordered.timed);
-    let graph = ExecutionGraph {
+    let mut graph = ExecutionGraph {
         measured: parts.iter().map(|part| part.measured).max().unwrap_or_default(),
         late_starts: late_starts(&outputs, &ordered),
         diagnostics: diagnostics(ranks, (&zeros, &outputs), (hidden, contradicted), &drafted, (&ordered, &parts)),
@@ -64,7 +63,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         tasks: ordered.graph,
         lanes,
         batch_size: operators.batch_size(&names),
-        batches: batches(ranks),
+        batches: 1,
         operators: operators.list,
         operands: operators.operands,
         names,
@@ -72,6 +71,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };
+    graph.batches = batches::count(ranks, &graph);
     (graph, timed)
 }
 
@@ -270,12 +270,6 @@ fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
             found.warn("different-iterations", text);
         }
     }
-}
-
-/// How many batches the iteration runs on: as an exported trace says, or as many as steps are one iteration.
-fn batches(ranks: &[Prepared<'_>]) -> u32 {
-    let told = ranks.iter().filter_map(|rank| rank.input.trace.batches).max().map_or(1, NonZeroU32::get);
-    told.saturating_mul(ranks.iter().map(|rank| rank.window.batches).max().unwrap_or(1))
 }
 
 /// Says which ranges of steps were not taken as they were recorded, and which steps were not considered.

@@ -7,6 +7,7 @@
 
 mod activities;
 mod assemble;
+mod batches;
 mod calls;
 mod captured;
 mod clock;

@@ -101,6 +101,28 @@ fn find(trace: &Trace, name: &str) -> EventId {
 }
 
 #[test]
+fn streams_of_two_contexts_are_two_though_their_numbers_are_one() {
+    let streams = |contexts: &str| {
+        let traces = read(&made_up(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+                (2600, 3600, 0, 7, 14, $P, 2, 3, 32, 4, 2, 1, 128, 1, 1, 1024, 512),
+                (2700, 3700, 0, 7, 15, $P, 2, 3, 32, 4, 2, 1, 128, 1, 1, 1024, 512);
+             {contexts}"
+        )));
+        let tracks = traces[0].tracks.iter().map(|track| track.kind);
+        tracks.filter(|kind| matches!(kind, TrackKind::Stream { device: 0, .. })).collect::<Vec<_>>()
+    };
+    let column = "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN contextId INTEGER;
+         UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET contextId = 3";
+    let own = TrackKind::Stream { device: 0, stream: 7 };
+    assert_eq!(streams(""), [own]);
+    assert_eq!(streams(column), [own]);
+    let both =
+        streams(&format!("{column}; UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET contextId = 4 WHERE correlationId = 15"));
+    assert!(both.len() == 2 && both[0] == own, "{both:?}");
+}
+
+#[test]
 fn every_table_becomes_the_events_that_the_profiler_would_have_written() {
     let traces = read(&one_step());
     let trace = &traces[0];

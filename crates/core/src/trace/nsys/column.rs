@@ -15,6 +15,7 @@ pub(super) enum Column {
     Thread,
     Correlation,
     Device,
+    Context,
     Stream,
     Name,
     DemangledName,
@@ -41,13 +42,14 @@ pub(super) enum Column {
 }
 
 /// All columns as Nsight names them.
-pub(super) const COLUMNS: [&str; 29] = [
+pub(super) const COLUMNS: [&str; 30] = [
     "start",
     "end",
     "globalPid",
     "globalTid",
     "correlationId",
     "deviceId",
+    "contextId",
     "streamId",
     "nameId",
     "demangledName",

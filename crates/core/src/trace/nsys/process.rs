@@ -40,6 +40,10 @@ pub(super) enum Kind {
 /// CUPTI's number for no stream.
 const NO_STREAM: i64 = 0xffff_ffff;
 
+/// Streams of a device's second context count from here on, those of its third from twice that, and so on: CUPTI numbers streams
+/// within their context.
+const STREAMS_OF_A_CONTEXT: i64 = 1 << 20;
+
 /// A process being read.
 #[derive(Debug, Default)]
 pub(super) struct Process {
@@ -47,6 +51,8 @@ pub(super) struct Process {
     /// Correlation id and stream of the records of each event, in the order of the table.
     records: FxHashMap<i64, Vec<(i64, i64)>>,
     correlations: NarrowIds,
+    /// The contexts of each device, in the order in which rows name them.
+    contexts: FxHashMap<i64, Vec<i64>>,
     used_device: bool,
 }
 
@@ -94,7 +100,7 @@ impl Process {
     }
 
     fn record(&mut self, row: &Fields<'_>) {
-        if let (Some(event), Some(stream)) = (row.integer(Column::Event), row.integer(Column::Stream)) {
+        if let (Some(event), Some(stream)) = (row.integer(Column::Event), self.stream(row)) {
             let correlation = row.integer(Column::Correlation).unwrap_or_default();
             self.records.entry(event).or_default().push((correlation, stream));
         }
@@ -121,9 +127,21 @@ impl Process {
 
     fn work(&mut self, category: Category, name: &str, start: TimeNs, row: &Fields<'_>) -> EventId {
         self.note_missing(start, row);
-        let number = |column| row.integer(column).unwrap_or(-1);
-        let track = TrackKind::Stream { device: number(Column::Device), stream: number(Column::Stream) };
+        let device = row.integer(Column::Device).unwrap_or(-1);
+        let track = TrackKind::Stream { device, stream: self.stream(row).unwrap_or(-1) };
         self.push(category, name, track, start, row)
+    }
+
+    /// The number of a row's stream: its own in the first context of its device, which has most work as a rule.
+    fn stream(&mut self, row: &Fields<'_>) -> Option<i64> {
+        let stream = row.integer(Column::Stream)?;
+        let Some(context) = row.integer(Column::Context).filter(|_| stream != NO_STREAM) else { return Some(stream) };
+        let contexts = self.contexts.entry(row.integer(Column::Device).unwrap_or(-1)).or_default();
+        let at = contexts.iter().position(|&known| known == context).unwrap_or_else(|| {
+            contexts.push(context);
+            contexts.len() - 1
+        });
+        Some(stream.saturating_add((at as i64).saturating_mul(STREAMS_OF_A_CONTEXT)))
     }
 
     /// Says which numbers device work lacks that tell where it ran and what launched it.
@@ -174,7 +192,7 @@ impl Process {
 
     fn sync(&mut self, start: TimeNs, row: &Fields<'_>) {
         let name = label::synchronisation(row.small(Column::SyncType));
-        let stream = row.integer(Column::Stream).filter(|stream| (0..NO_STREAM).contains(stream));
+        let stream = self.stream(row).filter(|stream| (0..NO_STREAM).contains(stream));
         let device = row.integer(Column::Device).unwrap_or(-1);
         let track = match stream {
             Some(stream) => TrackKind::Stream { device, stream },

@@ -38,6 +38,9 @@ struct JobInfo {
     kernels: usize,
     device: Option<String>,
     iterations: Vec<IterationInfo>,
+    /// Which recorded steps are one iteration, where several are.
+    #[serde(skip)]
+    turns: Option<String>,
     chosen_iteration: String,
     measured_ns: DurNs,
     /// What made the times up, where none were measured.
@@ -123,6 +126,7 @@ fn job_info(loaded: &Loaded) -> JobInfo {
         kernels: count(Category::Kernel),
         device,
         iterations: loaded.traces().next().map(iterations).unwrap_or_default(),
+        turns: input::turns(loaded),
         chosen_iteration: loaded.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default(),
         measured_ns: loaded.graph.measured,
         predicted: loaded.predicted().map(str::to_owned),
@@ -194,6 +198,9 @@ fn describe(job: &JobInfo, out: &mut dyn std::io::Write) -> std::io::Result<()> 
     for (index, step) in job.iterations.iter().enumerate() {
         let mark = if step.name == job.chosen_iteration { "  ← modelled" } else { "" };
         writeln!(out, "  iteration   {index}: {} {}{mark}", step.name, step.duration_ns)?;
+    }
+    if let Some(turns) = &job.turns {
+        writeln!(out, "  turns       {turns}")?;
     }
     match &job.predicted {
         Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", job.measured_ns),

@@ -50,6 +50,12 @@ pub fn diagnostics(loaded: &Loaded) -> Vec<Diagnostic> {
     loaded.diagnostics().sorted().into_iter().cloned().collect()
 }
 
+/// Which steps of a job are one iteration, where several are.
+pub fn turns(loaded: &Loaded) -> Option<String> {
+    let found = diagnostics(loaded).into_iter().find(|found| found.code == "steps-in-turn");
+    found.map(|found| found.message)
+}
+
 /// The files of a job.
 pub fn paths(loaded: &Loaded) -> Vec<String> {
     loaded.traces().map(|trace| printable(&trace.path.display().to_string())).collect()

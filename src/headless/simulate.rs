@@ -113,6 +113,9 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
         None => writeln!(out, "  measured    {}", summary.measured_ns)?,
     }
+    if let Some(turns) = input::turns(loaded) {
+        writeln!(out, "  turns       {turns}")?;
+    }
     replay(summary, &loaded.replay.summary, out)?;
     writeln!(out, "  compared    {}: {}", summary.base_steady_ns, summary.basis_sentence())?;
     if !outcome.steps.is_empty() {

@@ -181,6 +181,47 @@ fn a_step_with_an_evaluation_in_it_leaves_the_others_to_choose_from() {
     assert!(told(&load(&trace), "small-steps").unwrap().starts_with("1 of 4 steps have less than half"));
 }
 
+#[test]
+fn steps_that_differ_from_the_modelled_one_are_told_with_their_mean() {
+    let of = |long: f64| {
+        let mut events = Vec::new();
+        let mut at = 1e6;
+        for step in 0..9 {
+            let dur = if step % 2 == 0 { long } else { 500.0 };
+            events.push(range(&format!("ProfilerStep#{step}"), at, dur));
+            events.push(
+                json!({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at + 5.0, "dur": 400}),
+            );
+            at += dur;
+        }
+        load(&json!({"traceEvents": events}))
+    };
+    assert_eq!(told(&of(510.0), "unlike-steps"), None);
+    // Eight steps after the first, four of either kind.
+    let text = told(&of(620.0), "unlike-steps").unwrap();
+    assert!(text.starts_with("8 steps in a row take 560.0 µs each on average"), "{text}");
+}
+
+#[test]
+fn that_steps_take_turns_is_in_the_text_of_info_and_simulate() {
+    let mut events = Vec::new();
+    for step in 0..12 {
+        let at = 1e6 + 1e3 * f64::from(step);
+        events.push(range(&format!("ProfilerStep#{step}"), at, 1e3));
+        for call in 0..if step % 3 == 0 { 9 } else { 4 } {
+            let ts = at + 50.0 * f64::from(call);
+            events
+                .push(json!({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": ts, "dur": 40}));
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), &json!({"traceEvents": events}));
+    for command in ["info", "simulate"] {
+        let (_, text, said) = ran(&[command, &path]);
+        assert!(text.contains("steps of 3 kinds take turns: 3 of them are one iteration"), "{text}{said}");
+    }
+}
+
 fn events_of(trace: &mut Value) -> &mut Vec<Value> {
     trace["traceEvents"].as_array_mut().unwrap()
 }

@@ -107,16 +107,47 @@ pub fn least_events(steps: &[Step]) -> u64 {
 }
 
 fn choose_median(steps: &[Step]) -> Option<usize> {
+    let mut candidates = candidates(steps);
+    candidates.sort_by_key(|&i| (iteration(steps, i), i));
+    candidates.get((candidates.len().max(1) - 1) / 2).copied()
+}
+
+/// Steps that were recorded whole and not slowed, without the first of three or more.
+fn candidates(steps: &[Step]) -> Vec<usize> {
     let least = least_events(steps);
     let whole = |step: &Step| step.events >= least;
     let all_observed = steps.iter().all(|step| step.observed || !whole(step));
-    let mut candidates: Vec<usize> =
+    let mut found: Vec<usize> =
         (0..steps.len()).filter(|&i| whole(&steps[i]) && (all_observed || !steps[i].observed)).collect();
-    if candidates.len() >= 3 {
-        candidates.remove(0);
+    if found.len() >= 3 {
+        found.remove(0);
     }
-    candidates.sort_by_key(|&i| (iteration(steps, i), i));
-    candidates.get((candidates.len().max(1) - 1) / 2).copied()
+    found
+}
+
+/// What steps recorded whole take one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MeanStep {
+    /// How many there are.
+    pub(super) count: usize,
+    /// From the end of one to the end of the next, on average.
+    pub(super) mean: DurNs,
+    /// The same of the chosen one.
+    pub(super) own: DurNs,
+}
+
+/// Steps from which on their mean says more than the median.
+const LEAST_MEAN: usize = 3;
+
+impl MeanStep {
+    /// Of the steps among which one is chosen by default, and of step `chosen`; `None` where too few follow one another.
+    pub(super) fn of(steps: &[Step], chosen: usize) -> Option<Self> {
+        let is_after = |&at: &usize| at.checked_sub(1).is_some_and(|before| follows(&steps[before], &steps[at]));
+        let followed: Vec<usize> = candidates(steps).into_iter().filter(is_after).collect();
+        let all: DurNs = followed.iter().map(|&at| iteration(steps, at)).sum();
+        let count = followed.len();
+        (count >= LEAST_MEAN).then(|| Self { count, mean: DurNs(all.0 / count as i64), own: iteration(steps, chosen) })
+    }
 }
 
 /// How long the host takes from the end of the step before, where that is known, to the end of step `at`.
@@ -225,6 +256,22 @@ mod tests {
         };
         assert_eq!(of(&[100, 100, 900, 100, 100, 100]), 50);
         assert_eq!((of(&[10, 100, 10]), of(&[10, 100]), of(&[])), (50, 50, 0), "cut off at both ends");
+    }
+
+    #[test]
+    fn the_mean_of_steps_that_differ_is_another_than_that_of_the_chosen_one() {
+        let mut end = 0;
+        let mut of = |number: usize, dur: i64| {
+            end += dur;
+            let name = format!("ProfilerStep#{number}");
+            Step { name, start: TimeNs(end - dur), ..step(dur, 100, false) }
+        };
+        let steps: Vec<Step> =
+            [900, 500, 1_000, 520, 980, 500].into_iter().enumerate().map(|(n, dur)| of(n, dur)).collect();
+        let chosen = choose(&steps, IterationChoice::Default).unwrap();
+        let expected = MeanStep { count: 5, mean: DurNs(700), own: DurNs(520) };
+        assert_eq!(MeanStep::of(&steps, chosen), Some(expected));
+        assert_eq!(MeanStep::of(&steps[..3], 1), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Ranks → one graph: a shared clock, each rank's tasks, the collectives that join them, and the topological order.
 
 use crate::diagnostic::Diagnostics;
+use crate::graph::iteration::MeanStep;
 use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, TimedGraph};
 use crate::trace::steps::OddRanges;
 use crate::trace::{EventId, RecordedDevice, folding_tolerance};
@@ -295,11 +296,27 @@ fn note_odd_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
             format!("steps of {kinds} kinds take turns: {kinds} of them are one iteration{beside}"),
         );
     }
+    note_mean_step(found, ranks);
     if let Some(first) = ranks.first().filter(|first| first.small > 0) {
         let (small, all) = (first.small, first.steps);
         let what = "have less than half the events of others, and are not chosen unless --iteration names one";
         found.note("small-steps", format!("{small} of {all} steps {what}"));
     }
+}
+
+/// From how far on, as a share, the mean of steps is another figure than the chosen one.
+const ANOTHER_MEAN: f64 = 0.05;
+
+/// Says where steps take another time on average than the one that is modelled: figures are of that one.
+fn note_mean_step(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
+    let differs = |mean: &MeanStep| (mean.own.0 as f64 / mean.mean.0.max(1) as f64 - 1.0).abs() > ANOTHER_MEAN;
+    let apart = ranks.iter().find_map(|rank| Some((rank, rank.mean.filter(differs)?)));
+    let Some((rank, MeanStep { count, mean, own })) = apart else { return };
+    let name = &rank.window.name;
+    found.warn(
+        "unlike-steps",
+        format!("{count} steps in a row take {mean} each on average, {name} takes {own}: times and throughput are of that one"),
+    );
 }
 
 /// Says what the trace does not show: late starts without a cause, and ranks that began long after the first one.

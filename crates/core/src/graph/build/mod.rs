@@ -49,7 +49,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use thiserror::Error;
 
-use crate::graph::iteration::{self, IterationChoice, Step, Window};
+use crate::graph::iteration::{self, IterationChoice, MeanStep, Step, Window};
 use crate::graph::{ExecutionGraph, Rank, TimedGraph};
 use crate::trace::steps::OddRanges;
 use crate::trace::{Job, RankClasses, Trace};
@@ -201,6 +201,8 @@ struct Recorded {
     small: usize,
     /// What was recorded of steps that cannot be.
     odd: OddRanges,
+    /// What they take on average, where one is chosen by default.
+    mean: Option<MeanStep>,
     /// From the first start to the last end of host and device work.
     span: Option<(TimeNs, TimeNs)>,
 }
@@ -212,7 +214,9 @@ impl Recorded {
         let is_default = options.iteration == IterationChoice::Default && input.trace.iteration.is_none();
         let least = if is_default { iteration::least_events(&steps) } else { 0 };
         let small = steps.iter().filter(|step| step.events < least).count();
-        Self { steps, small, odd, span }
+        let chosen = iteration::choose(&steps, options.iteration).filter(|_| is_default);
+        let mean = chosen.and_then(|chosen| MeanStep::of(&steps, chosen));
+        Self { steps, small, odd, mean, span }
     }
 }
 
@@ -224,6 +228,7 @@ struct Prepared<'a> {
     /// How many of them have too few events to be chosen by default.
     small: usize,
     odd: OddRanges,
+    mean: Option<MeanStep>,
     window: Window,
     observed: Observed<'a>,
 }
@@ -231,9 +236,9 @@ struct Prepared<'a> {
 fn prepare<'a>(input: &RankInput<'a>, recorded: &Recorded, window: Window, fit: Option<&Range<usize>>) -> Prepared<'a> {
     let everything = TimeNs(i64::MIN)..TimeNs(i64::MAX);
     let fit = fit.map_or(everything, |fit| span_of(&recorded.steps, fit));
-    let Recorded { steps, small, odd, .. } = recorded;
+    let Recorded { steps, small, odd, mean, .. } = recorded;
     let observed = Observed::read(input.trace, fit);
-    Prepared { input: *input, steps: steps.len(), small: *small, odd: *odd, window, observed }
+    Prepared { input: *input, steps: steps.len(), small: *small, odd: *odd, mean: *mean, window, observed }
 }
 
 /// From the first start to the last end of the steps at these positions.

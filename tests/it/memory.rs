@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use retime::session::{Engine, Loaded, MemorySummary};
+use retime_core::engine::Summary;
 use retime_core::graph::BuildOptions;
 use retime_core::memory::MemorySource;
 use retime_core::scenario::Scenario;
@@ -149,6 +150,12 @@ fn gradients_of_looked_up_rows_follow_the_batch_in_both_directions() {
 
 /// The peak in MiB of three steps of 1 ms with such calls of the allocator in each: when in µs, device, bytes and total in MiB, address.
 fn peak_of(calls: &[(u32, u32, i64, i64, u32)], copies: usize) -> i64 {
+    let devices = [("NVIDIA H100 80GB HBM3", 80), ("NVIDIA H100 80GB HBM3", 80)];
+    (of_devices(devices, calls, copies).memory_bytes.unwrap().0 >> 20) as i64
+}
+
+/// The figures of such a trace on devices of such names and GiB; each step is written as often as said, its calls one after another.
+fn of_devices(devices: [(&str, u64); 2], calls: &[(u32, u32, i64, i64, u32)], copies: usize) -> Summary {
     let mut events = Vec::new();
     for step in 0..3 {
         let at = 1_000 * step;
@@ -162,24 +169,26 @@ fn peak_of(calls: &[(u32, u32, i64, i64, u32)], copies: usize) -> i64 {
         events.push(host("cuda_runtime", "cudaLaunchKernel", at + 20, 5, &format!(r#""correlation":{}"#, step + 1)));
         let kernel = format!(r#""correlation":{},"stream":7,"device":0"#, step + 1);
         events.push(host("kernel", "gemm", at + 30, 700, &kernel).replace(r#""tid":1"#, r#""tid":7"#));
-        for (ts, device, bytes, total, address) in calls {
+        for (ts, device, bytes, total, address) in calls.iter().cycle().take(copies * calls.len()) {
             let args = format!(
                 r#""Device Type":1,"Device Id":{device},"Addr":{address},"Bytes":{},"Total Allocated":{},"Total Reserved":0"#,
                 bytes << 20,
                 total << 20
             );
-            let call = format!(
+            events.push(format!(
                 r#"{{"ph":"i","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":1,"ts":{},"s":"t","args":{{{args}}}}}"#,
                 at + ts
-            );
-            events.extend(std::iter::repeat_n(call, copies));
+            ));
         }
     }
-    let device =
-        r#""deviceProperties":[{"id":0,"name":"NVIDIA H100 80GB HBM3"},{"id":1,"name":"NVIDIA H100 80GB HBM3"}]"#;
-    let text = format!(r#"{{{device},"traceEvents":[{}]}}"#, events.join(","));
+    let devices = devices
+        .iter()
+        .enumerate()
+        .map(|(id, (name, gib))| format!(r#"{{"id":{id},"name":"{name}","totalGlobalMem":{}}}"#, gib << 30));
+    let devices = devices.collect::<Vec<_>>().join(",");
+    let text = format!(r#"{{"deviceProperties":[{devices}],"traceEvents":[{}]}}"#, events.join(","));
     let loaded = engine().load_bytes(text.as_bytes(), "memory.json", &BuildOptions::default()).unwrap();
-    (loaded.replay.summary.memory_bytes.unwrap().0 >> 20) as i64
+    loaded.replay.summary.clone()
 }
 
 #[test]
@@ -190,4 +199,30 @@ fn recorded_memory_is_that_of_the_fullest_device_and_of_the_allocators_own_total
     assert_eq!(peak_of(&other, 1), 9_000);
     let jump = [(100, 0, 100, 300, 1), (200, 0, 50, 7_000, 2), (500, 0, -100, 6_900, 1), (600, 0, -50, 200, 2)];
     assert_eq!(peak_of(&jump, 1), 7_000, "others were given, and not recorded");
+}
+
+#[test]
+fn calls_of_one_instant_that_stand_twice_in_the_file_count_once() {
+    let together = [(100, 0, 400, 500, 1), (100, 0, 100, 600, 2), (500, 0, -400, 200, 1), (500, 0, -100, 100, 2)];
+    assert_eq!((peak_of(&together, 1), peak_of(&together, 2)), (600, 600));
+    let again = [(100, 0, 400, 500, 1), (100, 0, -400, 100, 1), (100, 0, 400, 500, 1), (500, 0, -400, 100, 1)];
+    assert_eq!(peak_of(&again, 1), 500, "given back between");
+}
+
+#[test]
+fn memory_of_a_process_on_two_unlike_devices_is_held_against_the_device_that_it_is_of() {
+    let gib = |own: i64, other: i64| {
+        let calls = [(100, 0, own << 10, own << 10, 1), (200, 1, other << 10, other << 10, 2)];
+        let back = [(500, 0, -own << 10, 0, 1), (600, 1, -other << 10, 0, 2)];
+        let devices = [("Tesla V100-SXM2-16GB", 16), ("NVIDIA A100-SXM4-80GB", 80)];
+        let summary = of_devices(devices, &[calls, back].concat(), 1);
+        (
+            summary.memory_bytes.unwrap().0 >> 30,
+            summary.memory.as_ref().unwrap().device_bytes.unwrap().0 >> 30,
+            summary.fits,
+        )
+    };
+    assert_eq!(gib(1, 30), (30, 80, Some(true)));
+    assert_eq!(gib(12, 20), (12, 15, Some(true)), "the fuller for its memory");
+    assert_eq!(gib(1, 79), (79, 80, Some(false)));
 }

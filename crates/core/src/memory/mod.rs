@@ -126,6 +126,8 @@ pub struct RankMemory {
     pub missing: Vec<String>,
     /// What the allocator holds and no tensor has, as a share of the peak, where that was recorded.
     pub reserve: Option<f64>,
+    /// The memory of the device that it is of, where that is another one than the rank's.
+    pub device_bytes: Option<Bytes>,
     /// The iteration, of which it is to tell the most: its window may show more of the steps beside it.
     iteration: [TimeNs; 2],
     /// Buffers in the order in which they come and go: twice the place in `buffers`, and 1 where it goes.
@@ -153,7 +155,8 @@ impl RankMemory {
     /// O(n log n).
     pub fn new(source: MemorySource, buffers: Vec<Buffer>, unknown: Vec<String>) -> Self {
         let (missing, iteration, order) = (Vec::new(), [TimeNs(0), AFTER], Vec::new());
-        let mut all = Self { source, buffers, unknown, missing, reserve: None, iteration, order };
+        let (reserve, device_bytes) = (None, None);
+        let mut all = Self { source, buffers, unknown, missing, reserve, device_bytes, iteration, order };
         all.put_in_order();
         all
     }
@@ -184,7 +187,8 @@ impl RankMemory {
         let moves = |buffer: &&Buffer| buffer.from != BEFORE || buffer.until != AFTER;
         let [begins, ends] = self.iteration;
         let all = Self::new(self.source, self.buffers.iter().filter(moves).copied().collect(), self.unknown.clone());
-        Self { reserve: self.reserve, ..all.without(self.missing.clone()).of_iteration(begins, ends) }
+        let (reserve, device_bytes) = (self.reserve, self.device_bytes);
+        Self { reserve, device_bytes, ..all.without(self.missing.clone()).of_iteration(begins, ends) }
     }
 
     /// The buffers in the order in which they come and go, and whether each comes.

@@ -57,12 +57,13 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
         let why = "what the allocator held before beside parameters and optimizer state: its total was not recorded";
         unknown.push(why.to_owned());
     }
-    let most = most_at_once(rank, trace);
-    let beyond = trace.memory.iter().filter(|(_, args)| args.bytes.unsigned_abs() > most).count();
+    let is_beyond = |args: &MemoryArgs| args.bytes.unsigned_abs() > most_at_once(rank, trace, args.device);
+    let beyond = trace.memory.iter().filter(|(_, args)| is_beyond(args)).count();
     if beyond > 0 {
         unknown.push(format!("recorded allocations that are larger than the device's memory, {beyond} of them"));
     }
-    Some(RankMemory::new(MemorySource::Allocator, buffers, unknown))
+    let device_bytes = other_device(rank, trace, &calls);
+    Some(RankMemory { device_bytes, ..RankMemory::new(MemorySource::Allocator, buffers, unknown) })
 }
 
 /// What the allocator held of the device at most in the iteration and no tensor had, as a share of the `peak` of these; `None` where it
@@ -70,17 +71,50 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
 pub(super) fn reserve(rank: Rank<'_>, peak: Bytes) -> Option<f64> {
     let trace = rank.of_job.trace.as_ref()?;
     let within = |call: &Call<'_>| call.at < rank.part.iteration_end;
-    let reserved = calls(rank, trace).into_iter().filter(within).filter_map(|call| call.args.total_reserved);
-    let most = most_at_once(rank, trace);
-    let reserved = reserved.filter(|&reserved| reserved <= most).max()?;
+    let reserved = calls(rank, trace).into_iter().filter(within).filter_map(|call| {
+        let most = most_at_once(rank, trace, call.args.device);
+        call.args.total_reserved.filter(|&reserved| reserved <= most)
+    });
+    let reserved = reserved.max()?;
     (peak.0 > 0 && reserved >= peak.0).then(|| (reserved - peak.0) as f64 / peak.0 as f64)
 }
 
-/// What one call of the allocator can have given at most: the device's memory, where that is known. An edited iteration that was
+/// What one call of the allocator can have given at most of a device: its memory, where that is known. An edited iteration that was
 /// exported may hold more.
-fn most_at_once(rank: Rank<'_>, trace: &Trace) -> u64 {
-    let device = rank.part.device.as_ref().map(|device| device.memory).filter(|memory| memory.0 > 0);
-    device.filter(|_| trace.stated_memory.is_none()).map_or(Bytes::MOST.0, |memory| memory.min(Bytes::MOST).0)
+fn most_at_once(rank: Rank<'_>, trace: &Trace, device: i64) -> u64 {
+    let memory = memory_of(rank, trace, device).filter(|_| trace.stated_memory.is_none());
+    memory.map_or(Bytes::MOST.0, |memory| memory.min(Bytes::MOST).0)
+}
+
+/// The memory of the device of that number, else of the one that did most of the rank's work; `None` where neither is known.
+fn memory_of(rank: Rank<'_>, trace: &Trace, device: i64) -> Option<Bytes> {
+    let named = trace.devices.iter().find(|recorded| i64::from(recorded.id) == device);
+    named.or(rank.part.device.as_ref()).map(|device| device.memory).filter(|memory| memory.0 > 0)
+}
+
+/// The device of a process that is fullest for its memory, by what the allocator held of each: whether memory suffices goes by that.
+fn fullest<'t>(rank: Rank<'_>, trace: &Trace, calls: impl Iterator<Item = &'t MemoryArgs>) -> Option<i64> {
+    let mut devices: FxHashMap<i64, (u64, usize)> = FxHashMap::default();
+    for args in calls {
+        let (held, count) = devices.entry(args.device).or_default();
+        (*held, *count) = ((*held).max(args.total_allocated.unwrap_or_default()), *count + 1);
+    }
+    let parts_per_million = |device: i64, held: u64| {
+        let memory = memory_of(rank, trace, device).unwrap_or(Bytes::MOST);
+        u128::from(held) * 1_000_000 / u128::from(memory.0)
+    };
+    let key = |&(device, (held, count)): &(i64, (u64, usize))| {
+        (parts_per_million(device, held), held, count, std::cmp::Reverse(device))
+    };
+    devices.into_iter().max_by_key(key).map(|(device, _)| device)
+}
+
+/// Memory of the device that the allocator's calls are of, where it is another one than did most of the rank's work.
+fn other_device(rank: Rank<'_>, trace: &Trace, calls: &[Call<'_>]) -> Option<Bytes> {
+    let device = calls.first().filter(|call| call.args.on_device)?.args.device;
+    let recorded = trace.devices.iter().find(|recorded| i64::from(recorded.id) == device)?;
+    let own = rank.part.device.as_ref().filter(|own| own.id != recorded.id && own.name != recorded.name)?;
+    Some(recorded.memory).filter(|memory| memory.0 > 0 && *memory != own.memory)
 }
 
 /// A call of the allocator, in time from the window's start.
@@ -96,19 +130,12 @@ pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
     // An exported trace names the device of its host, too.
     let has_device = rank.part.device.is_some() && trace.stated_memory.is_none();
     let on_device = has_device || trace.memory.iter().any(|(_, args)| args.on_device);
-    let mut devices: FxHashMap<i64, (u64, usize)> = FxHashMap::default();
     let own = || trace.memory.iter().filter(|(_, args)| args.on_device == on_device);
-    // Of several devices of a process the fullest: whether memory suffices goes by that.
-    for (_, args) in own() {
-        let (held, count) = devices.entry(args.device).or_default();
-        (*held, *count) = ((*held).max(args.total_allocated.unwrap_or_default()), *count + 1);
-    }
-    let most = devices.into_iter().max_by_key(|&(device, holds)| (holds, std::cmp::Reverse(device)));
+    let fullest = fullest(rank, trace, own().map(|(_, args)| args));
     let mut lanes: FxHashMap<u32, Option<LaneId>> = FxHashMap::default();
-    let most_bytes = most_at_once(rank, trace);
     let mut calls: Vec<Call<'t>> = own()
-        .filter(|(_, args)| args.bytes.unsigned_abs() <= most_bytes)
-        .filter(|(_, args)| most.is_some_and(|(device, _)| args.device == device) && args.at <= rank.part.window_end)
+        .filter(|(_, args)| Some(args.device) == fullest && args.at <= rank.part.window_end)
+        .filter(|(_, args)| args.bytes.unsigned_abs() <= most_at_once(rank, trace, args.device))
         .map(|(event, args)| {
             let track = trace.events.track(event);
             let lane = *lanes.entry(track.0).or_insert_with(|| match trace.tracks[track.0 as usize].kind {
@@ -119,9 +146,18 @@ pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
         })
         .collect();
     calls.sort_by_key(|call| call.at);
-    // An address is not given twice at once: what stands twice in the file was called once.
-    calls.dedup_by(|call, before| call.args == before.args && call.args.address != 0);
+    keep_once(&mut calls);
     calls
+}
+
+/// Takes out calls that stand twice in the file: an address is not given twice at one time unless it went back between. The calls are in
+/// order of time.
+fn keep_once(calls: &mut Vec<Call<'_>>) {
+    let mut last: FxHashMap<u64, MemoryArgs> = FxHashMap::default();
+    calls.retain(|call| {
+        let before = last.insert(call.args.address, *call.args);
+        call.args.address == 0 || before != Some(*call.args)
+    });
 }
 
 /// The allocator's own totals may exceed what its calls come to by as much, as a share: calls of several threads are in no order.

@@ -73,7 +73,8 @@ pub struct MemorySummary {
     /// Of what the peak is.
     #[serde(flatten)]
     pub kinds: KindBytes,
-    /// The memory of the smallest device; `None` where it is not known.
+    /// The memory of the device that the peak is of, where a process used several unlike ones, else of the smallest of all; `None` where it
+    /// is not known.
     pub device_bytes: Option<Bytes>,
     /// What a process takes of the device besides.
     #[serde(flatten)]
@@ -122,7 +123,7 @@ impl MemorySummary {
             peak_bytes: peak.bytes,
             peak_at_ns: at.since(begins).max(DurNs::ZERO),
             kinds: KindBytes::of(peak),
-            device_bytes: sizes.min(),
+            device_bytes: memory.device_bytes.or_else(|| sizes.min()),
             besides: BesideTensors::of(peak.bytes, memory.reserve, devices),
             unknown,
             missing,

@@ -81,7 +81,7 @@ impl Figure {
     }
 }
 
-/// Takes out of `told` what is more than all tables of an operator have together, and says so.
+/// Takes out of `told` what is more than all tables of an operator have together, or of all of them less, and says so.
 pub(super) fn without_excess(told: &mut [Told], tables: &[Table]) -> Vec<String> {
     let mut odd = Vec::new();
     for group in groups(tables) {
@@ -105,9 +105,33 @@ pub(super) fn without_excess(told: &mut [Told], tables: &[Table]) -> Vec<String>
                     (used, others) = (used + more, others - 1);
                 }
             }
+            if others == 0 {
+                odd.extend(without_shortfall(told, (&group, one), (figure, name), sum));
+            }
         }
     }
     odd
+}
+
+/// Takes out of `told` what is told of every table of an operator and is less than the trace has of them together, `sum`, and says so.
+fn without_shortfall(
+    told: &mut [Told],
+    (group, one): (&Range<usize>, &Table),
+    (figure, name): (Figure, &str),
+    sum: f64,
+) -> Option<String> {
+    let own = || told.iter().filter(|own| group.contains(&own.table));
+    let used: f64 = own().filter_map(|own| figure.told(&own.fact, one)).sum();
+    let slack = own().map(|own| figure.slack(&own.fact, one)).fold(ROUNDED, f64::max);
+    if used >= (1.0 - slack) * sum {
+        return None;
+    }
+    let entries: Vec<String> = own().map(|own| own.entry.to_string()).collect();
+    told.iter_mut().filter(|own| group.contains(&own.table)).for_each(|own| figure.forget(&mut own.fact));
+    let (entries, all) = (entries.join(", "), group.len());
+    Some(format!(
+        "entries {entries} of tables: the {name} are less than the trace has of the {all} tables of their operator together, and are not taken"
+    ))
 }
 
 /// Shares what `told` leaves of each recorded sum among the tables of which it was not told.
@@ -190,6 +214,20 @@ mod tests {
             (without_excess(&mut told, &three()).len(), told[0].fact.dim)
         };
         assert_eq!((with(128), with(16_384)), ((0, Some(128)), (1, None)));
+    }
+
+    #[test]
+    fn less_than_the_sum_of_all_tables_is_not_taken() {
+        let of = |rows: [Option<u64>; 3]| {
+            let mut all: Vec<Told> = (0..3).map(|at| told(at, rows[at], None)).collect();
+            let odd = without_excess(&mut all, &three());
+            (odd, all.iter().filter(|one| one.fact.rows.is_some()).count())
+        };
+        let (odd, taken) = of([Some(100); 3]);
+        assert!(taken == 0 && odd.len() == 1, "{odd:?}");
+        assert!(odd[0].starts_with("entries 1, 2, 3 of tables: the weights are less than the trace has"), "{odd:?}");
+        assert_eq!(of([Some(100), Some(100), Some(2790)]), (Vec::new(), 3));
+        assert_eq!(of([Some(100), Some(100), None]), (Vec::new(), 2), "the third has the rest");
     }
 
     #[test]

@@ -44,6 +44,15 @@ fn is_of_products(table: &Table) -> bool {
     table.has("seconds") && table.has("m")
 }
 
+/// Whether any row of a table of products says its type of numbers.
+fn tells_types(table: &Table) -> bool {
+    table.has("dtype") && table.rows().any(|row| !is_untyped(&row))
+}
+
+fn is_untyped(row: &Row<'_>) -> bool {
+    row.text("dtype").is_empty()
+}
+
 /// What of the table `text` none of its measurements, `read`, says: rows that no model covers, and columns of a table of products
 /// alone that are none of its own. Tables of microbench.py say it by family.
 ///
@@ -55,14 +64,20 @@ pub(super) fn left_out(text: &str, read: &[Measurement]) -> Result<Vec<String>, 
         return Ok(Vec::new());
     }
     let lines: BTreeSet<usize> = read.iter().map(|row| row.line).collect();
-    let (all, used) = (table.rows().count(), lines.len());
-    let rows = (used < all).then(|| format!("{} of {all} rows: no model covers them", all - used));
+    let untyped =
+        if is_of_products(&table) && tells_types(&table) { table.rows().filter(is_untyped).count() } else { 0 };
+    let (all, used) = (table.rows().count(), lines.len() + untyped);
+    let of_rows = |count: usize, why: &str| (count > 0).then(|| format!("{count} of {all} rows: {why}"));
+    let rows = [
+        of_rows(all.saturating_sub(used), "no model covers them"),
+        of_rows(untyped, "no type of numbers, which others have"),
+    ];
     let mut columns: Vec<String> = Vec::new();
     if is_of_products(&table) {
         let others = table.columns().filter(|column| !PRODUCTS.contains(column));
         columns.extend(others.map(|column| format!("column `{column}`: products have {}", PRODUCTS.join(", "))));
     }
-    Ok(rows.into_iter().chain(columns).collect())
+    Ok(rows.into_iter().flatten().chain(columns).collect())
 }
 
 /// Why a table is of no known format: the column that it lacks of the one that it is most like.
@@ -111,7 +126,7 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     }
     let read: fn(&Row<'_>) -> Result<Option<Measurement>, FitError> = if is_of_products(&table) {
         table.require(&["m", "n", "k", "seconds"])?;
-        plain_product
+        if tells_types(&table) { typed_product } else { plain_product }
     } else if table.has("time_us_median") {
         table.require(MICROBENCH)?;
         microbench
@@ -155,10 +170,18 @@ pub fn measurements(text: &str) -> Result<Vec<Measurement>, FitError> {
     Ok(if table.has("cache") { cache_states_joined(rows) } else { rows })
 }
 
-/// A product with its sizes, its type of numbers (32-bit floats where the table has none) and its time.
+/// A product of 32-bit floats, in a table that tells no types of numbers.
 fn plain_product(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
+    product(row, (DType::Fp32, false))
+}
+
+/// A product of the type of numbers that its row says; none of a row that says none, since it may be of any.
+fn typed_product(row: &Row<'_>) -> Result<Option<Measurement>, FitError> {
+    if is_untyped(row) { Ok(None) } else { product(row, row_type(row)?) }
+}
+
+fn product(row: &Row<'_>, (dtype, tf32): (DType, bool)) -> Result<Option<Measurement>, FitError> {
     let size = GemmSize { batch: 1, m: row.count("m")?, n: row.count("n")?, k: row.count("k")? };
-    let (dtype, tf32) = if row.text("dtype").is_empty() { (DType::Fp32, false) } else { row_type(row)? };
     let work = gemm_work(size, dtype, tf32, 0);
     Ok(measured(work, row, "device", 1e6 * row.positive("seconds")?))
 }
@@ -350,9 +373,13 @@ mod tests {
             "m,n,k,dtype,seconds,who\n8,8,8,fp16,1,a\n8,8,8,fp32,1,a\n8,8,8,,1,a\n8,8,8,tf32,1,a\n8,8,8,float16,1,a\n";
         let rows = measurements(text).unwrap();
         let precisions: Vec<&str> = rows.iter().map(|row| row.work.precision.type_name()).collect();
-        assert_eq!(precisions, ["fp16", "fp32", "fp32", "tf32", "fp16"]);
+        assert_eq!(precisions, ["fp16", "fp32", "tf32", "fp16"]);
         let said = left_out(text, &rows).unwrap();
-        assert!(said.len() == 1 && said[0].contains("`who`"), "{said:?}");
+        assert!(said.len() == 2 && said[1].contains("`who`"), "{said:?}");
+        assert_eq!(said[0], "1 of 5 rows: no type of numbers, which others have");
+        let none = "m,n,k,dtype,seconds\n8,8,8,,1\n";
+        let rows = measurements(none).unwrap();
+        assert_eq!((rows[0].work.precision.type_name(), left_out(none, &rows).unwrap().len()), ("fp32", 0));
     }
 
     #[test]

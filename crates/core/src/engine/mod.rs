@@ -302,6 +302,9 @@ impl Engine {
         if let Some(taken) = context.taken_by_figures(&graph).filter(|_| self.device.is_none()) {
             notes.add(Severity::Warning, "device-by-figures", &taken, None, || taken.clone());
         }
+        if let Some(unlike) = context.unlike_ranks(&graph) {
+            notes.add(Severity::Warning, "unlike-devices", &unlike, None, || unlike.clone());
+        }
         if let Some(part) = context.parts_of_devices(&graph) {
             notes.add(Severity::Warning, "part-of-device", &part, None, || part.clone());
         }

@@ -190,16 +190,50 @@ impl Context {
         ))
     }
 
-    /// Of which device a rank had a part only, as its trace records; `None` where none had.
+    /// Of which device a rank had a part only, as its trace records, and what of its figures is divided; `None` where none had.
     pub fn parts_of_devices(&self, graph: &ExecutionGraph) -> Option<String> {
         let ranks = graph.ranks.iter().zip(&self.devices).filter(|(_, device)| device.recognised);
         let named = ranks.filter_map(|(part, device)| Some((part.device.as_ref()?, &device.profile)));
         let (recorded, profile) = named.into_iter().find(|(_, profile)| self.catalog.named(&profile.id).is_err())?;
-        let what = match recorded.sm_count {
-            0 => format!("{} of memory", recorded.memory),
-            count => format!("{count} multiprocessors and {} of memory", recorded.memory),
+        let whole = profile.lineage.first()?;
+        let is_divided = self.catalog.named(whole).is_ok_and(|whole| profile.sm_count < whole.sm_count);
+        let (count, memory) = (recorded.sm_count, recorded.memory);
+        Some(match count {
+            0 => format!(
+                "the trace records {memory} of memory and no multiprocessors: a part of {whole}; how fast it is, is not known, and rates are \
+                 those of the whole"
+            ),
+            _ if is_divided => {
+                format!(
+                    "the trace records {count} multiprocessors and {memory} of memory: a part of {whole}, whose figures are divided so"
+                )
+            }
+            _ => format!(
+                "the trace records {count} multiprocessors and {memory} of memory: all of {whole} but of its memory a part; rates are those \
+                 of the whole"
+            ),
+        })
+    }
+
+    /// That ranks ran on devices which are unlike, with how many ranks each had; `None` where all ran on one kind.
+    pub fn unlike_ranks(&self, graph: &ExecutionGraph) -> Option<String> {
+        let mut kinds: Vec<(&str, Vec<u32>)> = Vec::new();
+        for ((part, device), _) in
+            graph.ranks.iter().zip(&self.devices).zip(graph.ranks_with_device_work()).filter(|it| it.1)
+        {
+            match kinds.iter_mut().find(|(id, _)| *id == device.profile.id) {
+                Some((_, ranks)) => ranks.push(part.rank.0),
+                None => kinds.push((&device.profile.id, vec![part.rank.0])),
+            }
+        }
+        let ran = |(id, ranks): &(&str, Vec<u32>)| match ranks[..] {
+            [only] => format!("rank {only} on {id}"),
+            [first, ..] => format!("rank {first} and {} more on {id}", ranks.len() - 1),
+            [] => String::new(),
         };
-        Some(format!("the trace records {what}: a part of {}, whose figures are divided so", profile.lineage.first()?))
+        (kinds.len() > 1).then(|| {
+            format!("the ranks ran on unlike devices: {}", kinds.iter().map(ran).collect::<Vec<_>>().join(", "))
+        })
     }
 
     /// A context for `graph` with the devices, models and overheads that come with the program.

@@ -340,6 +340,23 @@ fn a_copy_of_a_table_makes_no_other_ranks_look_ups_shorter() {
 }
 
 #[test]
+fn a_rank_that_gives_up_a_table_never_looks_up_longer_and_one_that_gets_one_never_shorter() {
+    for (batch, seed) in [(64, 1), (2048, 4)] {
+        let made = make(JobSpec { ranks: 2, tables_per_rank: 3, local_batch: batch, seed, ..JobSpec::default() });
+        let times = |lines: &[&str]| {
+            let outcome = made.engine.evaluate(&made.loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+            JobTables::find(&made.loaded).lookup_times(&outcome.resolved)
+        };
+        let before = times(&[]);
+        for (table, &owner) in made.job.placement.iter().enumerate() {
+            let after = times(&[&format!("reshard-tables t{table}:r{}", 1 - owner)]);
+            assert!(after[owner] <= before[owner], "t{table}: {} to {}", before[owner], after[owner]);
+            assert!(after[1 - owner] >= before[1 - owner], "t{table}: {} to {}", before[1 - owner], after[1 - owner]);
+        }
+    }
+}
+
+#[test]
 fn clocks_that_are_off_and_drift_are_found_and_taken_out() {
     let engine = engine();
     let spec = JobSpec { ranks: 3, tables_per_rank: 4, steps: 12, seed: 9, ..JobSpec::default() };

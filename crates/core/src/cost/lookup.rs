@@ -132,8 +132,20 @@ impl<'a> Lookup<'a> {
 
     /// The least time in µs: a kernel's start with its first reads, or the rows of one bag one after the other.
     fn start_us(&self, device: &DeviceProfile) -> f64 {
-        let bag = if self.batch > 0.0 && !self.is_single() { self.pooling * ROW_US } else { 0.0 };
-        bag.max(device.kernel_start.secs() * 1e6 + FIRST_READS * ROW_US)
+        let bag = if self.is_single() { 0.0 } else { self.bag_us() };
+        bag.max(first_reads_us(device))
+    }
+
+    /// The time in µs of the rows of one bag, one after the other, by the kernel of several tables.
+    fn bag_us(&self) -> f64 {
+        if self.batch > 0.0 { self.pooling * ROW_US } else { 0.0 }
+    }
+
+    /// The time in µs of its traffic, updates of rows spread far apart slower.
+    fn kernel_traffic_us(&self, device: &DeviceProfile) -> f64 {
+        let mut traffic = self.traffic(HitRate::Reused, device);
+        traffic.dram += traffic.updated * (self.update_factor(device) - 1.0);
+        traffic_us(&traffic, device)
     }
 
     /// Whether it is of one table, which `PyTorch`'s own kernel reads; FBGEMM's read those of several.
@@ -156,6 +168,11 @@ impl<'a> Lookup<'a> {
     }
 }
 
+/// Time in µs of a kernel's start with its first reads.
+fn first_reads_us(device: &DeviceProfile) -> f64 {
+    device.kernel_start.secs() * 1e6 + FIRST_READS * ROW_US
+}
+
 fn traffic_us(traffic: &Traffic, device: &DeviceProfile) -> f64 {
     1e6 * (traffic.dram / memory_rate(device).max(1.0) + traffic.l2 / device.l2_bandwidth.0.max(1.0))
 }
@@ -171,10 +188,24 @@ pub fn lookup_us(shape: &Shape, element: u64, hits: HitRate, device: &DeviceProf
 /// kernel's start with its first reads, or the rows of one bag one after the other; of a single table these come on top.
 pub(crate) fn lookup_kernel_us(shape: &Shape, element: u64, device: &DeviceProfile) -> Option<f64> {
     let lookup = Lookup::of(shape, element)?;
-    let mut traffic = lookup.traffic(HitRate::Reused, device);
-    traffic.dram += traffic.updated * (lookup.update_factor(device) - 1.0);
-    let (traffic, start) = (traffic_us(&traffic, device), lookup.start_us(device));
+    let (traffic, start) = (lookup.kernel_traffic_us(device), lookup.start_us(device));
     Some(if lookup.is_single() { start + lookup.single_us(traffic) } else { traffic.max(start) })
+}
+
+/// Time in µs of one kernel that looks up in tables which differ: the traffic of each as one of as many alike, and never less than the
+/// longest bag of any takes. With one more table it is never shorter.
+///
+/// # Arguments
+/// `shapes`: each with the number of all of them as its tables, and the bytes of an element.
+///
+/// # Returns
+/// `None` where one is of no lookup.
+pub(crate) fn unlike_lookup_us(shapes: &[(&Shape, u64)], device: &DeviceProfile) -> Option<f64> {
+    let lookups: Vec<Lookup<'_>> =
+        shapes.iter().map(|&(shape, element)| Lookup::of(shape, element)).collect::<Option<_>>()?;
+    let traffic: f64 = lookups.iter().map(|one| one.kernel_traffic_us(device) / one.tables).sum();
+    let start = lookups.iter().map(|one| one.bag_us().max(first_reads_us(device))).fold(0.0, f64::max);
+    Some(traffic.max(start))
 }
 
 /// Share of its start that a lookup takes at most where it takes little else.
@@ -241,6 +272,26 @@ mod tests {
         // Kernels of our captures, in µs: a table of 1 M rows of 64, ten a bag.
         for (batch, measured) in [(256, 5.5), (1024, 6.6), (4096, 12.6)] {
             assert!((us(batch) / measured - 1.0).abs() < 0.25, "{batch}: {} µs, measured {measured}", us(batch));
+        }
+    }
+
+    #[test]
+    fn one_more_table_makes_no_lookup_shorter_and_one_less_none_longer() {
+        let catalog = Catalog::builtin().unwrap();
+        let sizes = [(3_000_000, 45.0), (500, 2.0), (800_000, 18.0), (90, 0.5), (2_000_000, 70.0)];
+        for device in ["V100", "A100-80", "H100-SXM"].map(|name| catalog.find(name).unwrap()) {
+            for (batch, backward) in [(64, false), (64, true), (8192, false), (8192, true)] {
+                let time = |sizes: &[(u64, f64)]| {
+                    let count = sizes.len() as u64;
+                    let of = |&(rows, pooling): &(u64, f64)| shape(batch, rows, count, pooling, 64, backward);
+                    let shapes: Vec<Shape> = sizes.iter().map(of).collect();
+                    unlike_lookup_us(&shapes.iter().map(|shape| (shape, 4)).collect::<Vec<_>>(), device).unwrap()
+                };
+                for left_out in 0..sizes.len() {
+                    let others = [&sizes[..left_out], &sizes[left_out + 1..]].concat();
+                    assert!(time(&others) <= time(&sizes), "{} {batch} {backward} {left_out}", device.id);
+                }
+            }
         }
     }
 

@@ -21,7 +21,7 @@ use super::cross_device::{ChangeMemo, unmodelled};
 use super::device_file::read_fits;
 use super::domain::Domain;
 use super::fits::Fits;
-use super::lookup::lookup_kernel_us;
+use super::lookup::{lookup_kernel_us, unlike_lookup_us};
 use super::memo::Memo;
 use super::operators::{GemmSize, gemm_bytes};
 use super::parameterised::ProductRates;
@@ -193,6 +193,22 @@ impl CostModels {
 
     pub(super) fn estimate_keyed(&self, work: &Work, device: &DeviceProfile, device_key: u64) -> Option<Estimate> {
         self.estimates.answer(&EstimateKey { device: device_key, work }, || self.compute(work, device))
+    }
+
+    /// The time of one kernel that does all of `works` on a device: lookups in tables that differ, each given as one of as many alike; `None`
+    /// where one is of no lookup, or nothing is known of the device.
+    pub fn unlike_lookups(&self, works: &[Work], device: &DeviceProfile) -> Option<Estimate> {
+        let shapes: Vec<(&Shape, u64)> = works.iter().map(|work| (&work.shape, element_bytes(work))).collect();
+        let us = unlike_lookup_us(&shapes, device).filter(|_| device.is_known() && !works.is_empty())?;
+        let each: Vec<Estimate> = works.iter().map(|work| lookup_estimate(work, device)).collect::<Option<_>>()?;
+        let least = works.iter().map(|work| roofline::least(work, device).0 as f64 / works.len() as f64).sum::<f64>();
+        let error = each.iter().map(|one| f64::from(one.error)).fold(0.0, f64::max);
+        let extrapolated = each.iter().any(|one| one.extrapolated);
+        let estimate = estimate_of(us.max(least / 1e3), each[0].model, error, extrapolated);
+        let scale = ScaleKind::of(&works[0]).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
+        let Some(scale) = scale else { return Some(estimate) };
+        let duration = estimate.duration.scale(scale.factor);
+        Some(Estimate { duration, error: scale.error as f32, ..estimate })
     }
 
     /// Works out what is not remembered of `works`, those that share a fit together.

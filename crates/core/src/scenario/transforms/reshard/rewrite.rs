@@ -224,8 +224,9 @@ fn per_step(draft: &Draft<'_>, tables: &Tables, rank: usize, backward: bool) -> 
 /// Relative error of a look-up told from the traced time of the table alone.
 const TRACED_ERROR: f32 = 0.5;
 
-/// What looking up a set of tables costs on `device`. One operator for all `T`: the sum of what each would cost as one of `T` alike, since a
-/// table that is read often and one that is large are not two of middling sizes. One each: the sum. Where a size is unknown: the traced times.
+/// What looking up a set of tables costs on `device`. One operator for all `T`: the traffic of each as one of `T` alike, since a table that is
+/// read often and one that is large are not two of middling sizes, or the longest bag. One each: the sum. Where a size is unknown: the
+/// traced times.
 ///
 /// # Arguments
 /// `on`: the device, and what the job's own ranks tell of such look-ups.
@@ -247,11 +248,8 @@ fn set_cost(
             extrapolated: line.is_beyond(elements),
         }])
     } else if lookups.batched && !set.is_empty() {
-        let part = |&table: &&Table| {
-            let estimate = models.estimate(&batched_work(table, tables.len(), backward)?, device)?;
-            Some(Estimate { duration: estimate.duration.scale(1.0 / tables.len() as f64), ..estimate })
-        };
-        tables.iter().map(part).collect()
+        let works: Option<Vec<Work>> = tables.iter().map(|table| batched_work(table, tables.len(), backward)).collect();
+        works.and_then(|works| models.unlike_lookups(&works, device)).map(|all| vec![all])
     } else {
         let single = |&table: &&Table| models.estimate(&batched_work(table, 1, backward)?, device);
         tables.iter().map(single).collect()

@@ -4,8 +4,8 @@
 use crate::graph::{NodeId, OperatorId};
 use crate::units::{Bytes, TimeNs};
 
-use super::Draft;
 use super::merge::Combine;
+use super::{Draft, Node};
 
 /// A part of the forward pass that runs again before its backward pass, in the measured time of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(super) struct StepMemory {
     batches: Vec<u32>,
     /// Parts of the forward pass that run again and keep nothing until then.
     recomputed: Vec<Recomputed>,
+    /// Work of the forward pass that a step which lets the rest run again keeps.
+    kept: Vec<Node>,
     /// What each rank keeps of states that ranks share out among them.
     shared: SharedStates,
     /// What steps hold all the time besides, by position of the rank.
@@ -58,6 +60,7 @@ impl Default for StepMemory {
             repeats: 1,
             batches: Vec::new(),
             recomputed: Vec::new(),
+            kept: Vec::new(),
             shared: SharedStates::default(),
             held: Vec::new(),
         }
@@ -110,6 +113,16 @@ impl Draft<'_> {
     /// Notes that a part of the forward pass runs again and keeps nothing until then.
     pub fn note_recomputed(&mut self, part: Recomputed) {
         self.memory.recomputed.push(part);
+    }
+
+    /// Work that a step leaves as it is, which lets the work before it run again.
+    pub fn kept_beside_recomputed(&self) -> &[Node] {
+        &self.memory.kept
+    }
+
+    /// Notes work as that.
+    pub fn note_kept(&mut self, work: &[Node]) {
+        self.memory.kept.extend_from_slice(work);
     }
 
     /// What steps hold all the time besides, by position of the rank.

@@ -77,7 +77,7 @@ impl Transform for Checkpoint {
         let within = draft.base().iteration_tasks();
         let segments = segments::of(draft, &chosen, within, self.segments);
         if segments.is_empty() && left > 0 {
-            return StepReport::nothing("what it selects runs again already, by a step before it");
+            return StepReport::nothing("what it selects runs again already, by a step before it, or is kept by that");
         }
         if segments.is_empty() {
             return StepReport::nothing(format!("no computation of the forward pass matches {}", self.selector));
@@ -103,6 +103,7 @@ impl Transform for Checkpoint {
             };
             done.all += usize::from(own);
             if segment.is_kept {
+                draft.note_kept(&segment.work);
                 continue;
             }
             hook(draft, &segment.host);
@@ -117,19 +118,22 @@ impl Transform for Checkpoint {
         let mut report = done.report([before, memory::peak(draft, held.as_ref())]);
         if left > 0 {
             let what = count(left, "task");
-            report.say(Effect::note(format!("{what} of what it selects run again already, by a step before it: left")));
+            report.say(Effect::note(format!(
+                "{what} of what it selects run again already, by a step before it, or are kept by that: left"
+            )));
         }
         report
     }
 }
 
-/// What steps before it let run again, and the copies that do: forward work in the backward pass.
+/// What steps before it let run again or keep beside that, and the copies that run again: forward work in the backward pass.
 fn run_again(draft: &Draft<'_>) -> NodeSet {
     let is_backward = |node| draft.phase_of(Node::Traced(node)) == Some(Phase::Backward);
     let copies = draft.added_nodes().filter(|&node| {
         draft.phase_of(node) == Some(Phase::Forward) && is_backward(draft.beside(node)) && !draft.is_gone(node)
     });
-    copies.filter_map(|copy| Some([copy, draft.repeated(copy)?])).flatten().collect()
+    let kept = draft.kept_beside_recomputed().iter().copied();
+    copies.filter_map(|copy| Some([copy, draft.repeated(copy)?])).flatten().chain(kept).collect()
 }
 
 /// What was done.

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::cli::{Iteration, RooflineArgs};
 use retime_core::analysis::roofline::{
-    AlgorithmPoint, AlgorithmSeries, FIGURES, Limit, Place, Point, Roofs, dominant_precision, points, unknown,
+    AlgorithmPoint, AlgorithmSeries, FIGURES, Limit, Place, Point, Roofs, dominant_precision, left_out,
+    on_other_devices, points, unknown,
 };
 use retime_core::cost::significant::significant;
 use retime_core::device::{DeviceKind, DeviceProfile};
@@ -34,6 +35,9 @@ struct Answer {
     unknown_seconds: f64,
     algorithms: Vec<AlgorithmPoint>,
     planes: Planes,
+    /// Ranks whose work ran under other roofs, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<String>,
 }
 
 /// The lowest of the three planes over both intensities: a row per communication intensity.
@@ -81,11 +85,17 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
         ));
     }
     let device = overridden(device, args);
-    let place = Place { device: &device, factors: [1.0; 3] };
+    let beside = on_other_devices(&opened.outcome.resolved.devices);
+    let place = Place { device: &device, factors: [1.0; 3], beside: &beside };
     let tasks = (&*opened.edited.graph, &*opened.edited.works);
     let points = points(tasks, opened.times(), &place, ops::level(args.level));
-    let (unknown_kernels, unknown_seconds) = unknown(tasks, opened.times());
-    let answer = Answer { unknown_kernels, unknown_seconds, ..answer(&place, points, &systems::series(args)?) };
+    let (unknown_kernels, unknown_seconds) = unknown(tasks, opened.times(), &place);
+    let answer = Answer {
+        unknown_kernels,
+        unknown_seconds,
+        left_out: left_out(&beside, &device),
+        ..answer(&place, points, &systems::series(args)?)
+    };
     let json = input::Envelope::new(&opened.loaded, answer);
     let table = || table(&json.answer.points, &place);
     output::write(&args.common.input.output, &json, |out| describe(&json.answer, &table(), out), table)?;
@@ -121,6 +131,7 @@ fn answer(place: &Place<'_>, points: Vec<Point>, series: &AlgorithmSeries) -> An
         points,
         unknown_kernels: 0,
         unknown_seconds: 0.0,
+        left_out: None,
     }
 }
 
@@ -157,6 +168,9 @@ fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::
         writeln!(out, "network {:.2} GB/s, ridge {ridge:.2} FLOP per network byte", network.0 / 1e9)?;
     }
     output::text(table, &mut *out)?;
+    if let Some(left_out) = &answer.left_out {
+        writeln!(out, "{left_out}")?;
+    }
     let is_above =
         |point: &Point| point.bound == Limit::Memory && point.load.bytes > roofs.memory.0 * point.load.seconds;
     if answer.points.iter().any(is_above) {

@@ -11,7 +11,7 @@ use retime_core::analysis::gaps::{self, Survey};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::layers::{self, LayerTable};
 use retime_core::analysis::operators::Level;
-use retime_core::analysis::roofline::{Place, Point, points_at};
+use retime_core::analysis::roofline::{Place, Point, on_other_devices, points_at};
 use retime_core::analysis::sources::Sources;
 use retime_core::device::DeviceProfile;
 use retime_core::graph::{ExecutionGraph, Rank};
@@ -90,7 +90,8 @@ impl Rooflines {
     fn of(outcome: &Outcome, edited: &Edited, times: Times<'_>) -> Self {
         let resolved = &outcome.resolved;
         let Some(device) = resolved.devices.first().cloned() else { return Self::default() };
-        let place = Place { device: &device, factors: [1.0; 3] };
+        let beside = on_other_devices(&resolved.devices);
+        let place = Place { device: &device, factors: [1.0; 3], beside: &beside };
         let points = points_at((&edited.graph, &edited.works), times, &place, Self::LEVELS);
         Self { traced: resolved.graph.tasks.node_count(), points, device: Some(device) }
     }

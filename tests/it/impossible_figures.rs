@@ -82,7 +82,7 @@ fn a_kernel_that_takes_less_than_its_device_needs_reaches_no_rate_and_it_is_said
         let loaded = engine.load_bytes(text.as_bytes(), "product.json", &BuildOptions::default()).unwrap();
         let notes = loaded.notes.count("impossible-rate");
         let tasks = (&*loaded.graph, &loaded.base.kernel_work());
-        let place = Place { device: &loaded.context.devices[0].profile, factors: [1.0; 3] };
+        let place = Place { device: &loaded.context.devices[0].profile, factors: [1.0; 3], beside: &[] };
         (points(tasks, Times::Measured, &place, Level::Kernel).len(), notes)
     };
     let whole = product(512);
@@ -315,9 +315,9 @@ fn an_instance_of_a_device_has_its_own_multiprocessors_and_memory() {
              "args": {{"device": 0, "stream": 7, "correlation": 1}}}}]}}"#
         );
         let loaded = engine().load_bytes(text.as_bytes(), "part.json", &BuildOptions::default()).unwrap();
-        let found = loaded.diagnostics().sorted();
-        let said: Vec<String> =
-            found.into_iter().filter(|note| note.code == "part-of-device").map(|note| note.message.clone()).collect();
+        let found = loaded.diagnostics();
+        let parts = found.sorted().into_iter().filter(|note| note.code == "part-of-device");
+        let said: Vec<String> = parts.map(|note| note.message.clone()).collect();
         (DeviceProfile::clone(&loaded.context.devices[0].profile), said)
     };
     let (whole, none) = of("NVIDIA A100-SXM4-80GB", 84_929_347_584, 108);
@@ -333,6 +333,41 @@ fn an_instance_of_a_device_has_its_own_multiprocessors_and_memory() {
     let (_, said) = of("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 42_290_118_656, 0);
     assert!(said[0].contains("how fast it is, is not known") && !said[0].contains("divided"), "{said:?}");
     assert!((shared.bandwidth().0 - whole.bandwidth().0).abs() < 1.0, "all multiprocessors, in turn with others");
+}
+
+#[test]
+fn ranks_on_unlike_devices_are_told_and_not_put_under_one_roof() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |devices: [&str; 2]| {
+        for (rank, device) in devices.iter().enumerate() {
+            let long = 1500 + rank;
+            let text = format!(
+                r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 2}},
+                "deviceProperties": [{{"name": "{device}", "id": 0}}], "traceEvents": [
+                {{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 110, "dur": 30, "args": {{
+                 "External id": 1, "Input Dims": [[1024, 1024], [1024, 1024]], "Input type": ["float", "float"]}}}},
+                {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 120, "dur": 5,
+                 "args": {{"External id": 1, "correlation": 1}}}},
+                {{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 130, "dur": {long},
+                 "args": {{"External id": 1, "device": 0, "stream": 7, "correlation": 1}}}}]}}"#
+            );
+            std::fs::write(folder.path().join(format!("rank{rank}.json")), text).unwrap();
+        }
+        let path = folder.path().to_str().unwrap();
+        let output = assert_cmd::Command::cargo_bin("retime").unwrap().args(["roofline", path]).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (alike, none) = write(["NVIDIA A100-SXM4-80GB"; 2]);
+    assert!(alike.contains("3.0 ms") || alike.contains("3.00 ms"), "{alike}");
+    assert!(!alike.contains("left out") && !none.contains("unlike"), "{alike}{none}");
+    let (unlike, warned) = write(["NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-16GB"]);
+    assert!(warned.contains("the ranks ran on unlike devices: rank 0 on A100-80, rank 1 on V100"), "{warned}");
+    assert!(
+        unlike.contains("the work of 1 of 2 ranks, which ran on other devices than A100-80, is left out"),
+        "{unlike}"
+    );
+    assert!(unlike.contains("1.50 ms"), "{unlike}");
 }
 
 #[test]
@@ -375,7 +410,7 @@ fn most_of_roof(name: &str, lines: &[&str], family: Family) -> f64 {
     let outcome = evaluated(&engine, &loaded, lines);
     let resolved = &outcome.resolved;
     let times = Times::Simulated { timed: &resolved.timed, schedule: &outcome.schedule };
-    let place = Place { device: &resolved.devices[0], factors: [1.0; 3] };
+    let place = Place { device: &resolved.devices[0], factors: [1.0; 3], beside: &[] };
     let points = points((&resolved.graph, &resolved.works), times, &place, Level::Kernel);
     let points = points.iter().filter(|point| point.family == family);
     points.map(|point| point.throughput / point.attainable).fold(0.0, f64::max)

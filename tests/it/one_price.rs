@@ -64,7 +64,7 @@ fn load(resolved: &Resolved) -> (f64, f64) {
     let mut schedule = Schedule::default();
     simulate(&edited.timed, &mut schedule);
     let times = Times::Simulated { timed: &edited.timed, schedule: &schedule };
-    let place = Place { device: &resolved.devices[0], factors: [1.0; 3] };
+    let place = Place { device: &resolved.devices[0], factors: [1.0; 3], beside: &[] };
     let model = points((&edited.graph, &edited.works), times, &place, Level::Model).remove(0);
     (model.load.flop, model.load.bytes)
 }

@@ -7,7 +7,7 @@ use crate::session::{Engine, Loaded, Outcome, Sweep, SweepPoint, SweepRun, short
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::Level;
-use retime_core::analysis::roofline::{Place, Point, Roofs, points_at};
+use retime_core::analysis::roofline::{Place, Point, Roofs, on_other_devices, points_at};
 use retime_core::device::{DeviceProfile, Precision};
 use retime_core::units::Bytes;
 
@@ -140,11 +140,12 @@ pub(super) fn roofline(loaded: &Loaded, outcome: &Outcome) -> Option<String> {
     let device = outcome.resolved.devices.first()?;
     let edited = Edited::of(&outcome.resolved);
     let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
-    let now = kernels(&edited, times, device);
+    let beside = on_other_devices(&outcome.resolved.devices);
+    let now = kernels(&edited, times, (device, &beside));
     let traced = Edited::of(&loaded.replay.resolved);
     let is_edited = outcome.steps.iter().any(|step| step.enabled);
     let before = loaded.replay.resolved.devices.first().filter(|_| is_edited);
-    let before = before.map_or_else(Vec::new, |device| kernels(&traced, Times::Measured, device));
+    let before = before.map_or_else(Vec::new, |device| kernels(&traced, Times::Measured, (device, &beside)));
     let both = || now.iter().chain(&before);
     let used: BTreeSet<Precision> = both().map(|point| device.units_named(point.computed_with)).collect();
     let roofs: Vec<(Precision, Roofs)> = used.into_iter().map(|it| (it, Roofs::of(device, it))).collect();
@@ -185,8 +186,8 @@ pub(super) fn roofline(loaded: &Loaded, outcome: &Outcome) -> Option<String> {
 }
 
 /// The kernels whose arithmetic and traffic are known.
-fn kernels(edited: &Edited, times: Times<'_>, device: &DeviceProfile) -> Vec<Point> {
-    let place = Place { device, factors: [1.0; 3] };
+fn kernels(edited: &Edited, times: Times<'_>, (device, beside): (&DeviceProfile, &[bool])) -> Vec<Point> {
+    let place = Place { device, factors: [1.0; 3], beside };
     let [points] = points_at((&edited.graph, &edited.works), times, &place, [Level::Kernel]);
     points.into_iter().filter(|point| point.throughput > 0.0 && point.intensity.is_some()).collect()
 }

@@ -165,8 +165,8 @@ impl<'a> Scene<'a> {
         }
         let points = rooflines.at(work.roofline.level);
         // The steps in force have moved the device's own.
-        let now = Place { device, factors: [1.0; 3] };
-        let moved = Place { device, factors: work.roofline.factors };
+        let now = Place { device, factors: [1.0; 3], beside: &[] };
+        let moved = Place { device, factors: work.roofline.factors, beside: &[] };
         let precision = dominant_precision(rooflines.at(Level::Kernel), device);
         Some(Self {
             points,

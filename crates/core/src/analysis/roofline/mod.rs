@@ -12,7 +12,7 @@ use crate::device::{DeviceProfile, Precision};
 use crate::units::{BytesPerSec, FlopPerSec};
 
 pub use algorithms::{DistributedAlgorithm, Intensities, MachineCache};
-pub use points::{Place, Point, dominant_precision, points, points_at, unknown};
+pub use points::{Place, Point, dominant_precision, left_out, on_other_devices, points, points_at, unknown};
 pub use system::{
     AlgorithmPoint, AlgorithmSeries, FIGURES, MeasuredPoint, MeasuredRun, RoofErrors, Sizes, System, SystemRoofline,
 };

@@ -1,6 +1,7 @@
 //! An iteration's work as points under the roofs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -57,9 +58,34 @@ pub struct Place<'a> {
     pub device: &'a DeviceProfile,
     /// Roofs that replace the device's at every precision (a hypothetical device): factors on peak, memory, network.
     pub factors: [f64; 3],
+    /// By position of a rank, whether its work is under other roofs and left out; empty where none is.
+    pub beside: &'a [bool],
+}
+
+/// By position of a rank, whether it runs on another device than the first.
+pub fn on_other_devices(devices: &[Arc<DeviceProfile>]) -> Vec<bool> {
+    devices.iter().map(|device| devices.first().is_some_and(|first| first.id != device.id)).collect()
+}
+
+/// How many ranks of `beside` are left out, in words; `None` where none is.
+pub fn left_out(beside: &[bool], device: &DeviceProfile) -> Option<String> {
+    let count = beside.iter().filter(|is_left| **is_left).count();
+    (count > 0).then(|| {
+        format!(
+            "the work of {count} of {} ranks, which ran on other devices than {}, is left out",
+            beside.len(),
+            device.id
+        )
+    })
 }
 
 impl Place<'_> {
+    /// Whether a task is of a rank whose work is left out.
+    fn leaves_out(&self, graph: &ExecutionGraph, task: &Task) -> bool {
+        let place = || graph.place_of(graph.lanes[task.lane.0 as usize].rank);
+        !self.beside.is_empty() && place().is_some_and(|at| self.beside.get(at) == Some(&true))
+    }
+
     /// The roofs at `precision`.
     pub fn roofs(&self, precision: Precision) -> Roofs {
         let mut roofs = Roofs::of(self.device, precision);
@@ -144,7 +170,7 @@ pub fn points_at<const N: usize>(
     let mut sums: [FxHashMap<Key, Sum>; N] = std::array::from_fn(|_| FxHashMap::default());
     for node in graph.tasks.node_indices().filter(|node| belongs[node.index()]) {
         let task = &graph.tasks[node];
-        if !task.kind.is_device() && task.kind != TaskKind::Compute {
+        if !task.kind.is_device() && task.kind != TaskKind::Compute || place.leaves_out(graph, task) {
             continue;
         }
         let Some(work) = works.work(node).filter(|work| is_under_roofs(work)) else { continue };
@@ -268,10 +294,11 @@ fn bound(load: &Load, roofs: &Roofs) -> Limit {
 ///
 /// # Complexity
 /// O(tasks).
-pub fn unknown((graph, works): (&ExecutionGraph, &KernelWork), times: Times<'_>) -> (usize, f64) {
+pub fn unknown((graph, works): (&ExecutionGraph, &KernelWork), times: Times<'_>, place: &Place<'_>) -> (usize, f64) {
     let belongs = graph.iteration_tasks();
     let device = graph.tasks.node_indices().filter(|node| belongs[node.index()] && graph.tasks[*node].kind.is_device());
-    let unknown = device.filter(|&node| !works.is_removed(node) && works.work(node).is_none());
+    let own = device.filter(|&node| !place.leaves_out(graph, &graph.tasks[node]));
+    let unknown = own.filter(|&node| !works.is_removed(node) && works.work(node).is_none());
     unknown.fold((0, 0.0), |(count, seconds), node| {
         let (start, end) = times.of(graph, node);
         (count + 1, seconds + end.since(start).secs())

@@ -182,3 +182,65 @@ fn groups_of_one_name_whose_ranks_were_not_recorded_are_not_joined() {
         assert_eq!(told(known, "ambiguous-groups"), 0);
     }
 }
+
+/// What is said of a job by `code`.
+fn said(loaded: &Loaded, code: &str) -> Option<String> {
+    let diagnostics = loaded.diagnostics();
+    diagnostics.sorted().into_iter().find(|found| found.code == code).map(|found| found.message.clone())
+}
+
+#[test]
+fn a_message_that_is_sent_and_received_with_other_sizes_is_told() {
+    let of = |sizes: [u64; 2]| {
+        let rank = |rank: u32| {
+            let one = |at: f64, sequence| Collective {
+                at,
+                long: 200.0 + f64::from(rank),
+                stream: 20,
+                group: Some(("pp", "[0, 1]".to_owned())),
+                sequence: Some(sequence),
+            };
+            let mut trace = rank_of(2, rank, &[one(1100.0, 1)]);
+            for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|it| it["cat"] == "kernel") {
+                event["name"] = json!("ncclDevKernel_SendRecv");
+                event["args"]["Collective name"] = json!(if rank == 0 { "send" } else { "recv" });
+                event["args"]["In msg nelems"] = json!(sizes[rank as usize]);
+            }
+            trace
+        };
+        let (_folder, loaded) = job(&[rank(0), rank(1)]);
+        assert_eq!(members(loaded), [[0, 1]]);
+        said(loaded, "unlike-messages")
+    };
+    assert_eq!(of([1024, 1024]), None);
+    let text = of([1 << 20, 1024]).unwrap();
+    assert!(text.starts_with("1 message has another size") && text.contains("(4.00 KiB and 4.00 MiB)"), "{text}");
+}
+
+#[test]
+fn a_collective_whose_partner_lies_outside_the_modelled_step_has_one() {
+    let rank = |rank: u32, late: f64| {
+        let one = |sequence: u32| Collective {
+            at: 1100.0 + 2000.0 * f64::from(sequence),
+            long: 200.0 + f64::from(rank),
+            stream: 20,
+            group: Some(("dp", "[0, 1]".to_owned())),
+            sequence: Some(u64::from(sequence)),
+        };
+        let mut trace = rank_of(2, rank, &[1, 2, 3, 4].map(one));
+        let events = trace["traceEvents"].as_array_mut().unwrap();
+        events.retain(|event| event["cat"] != "user_annotation" && event["name"] != "cudaDeviceSynchronize");
+        for step in 1..5 {
+            let (ts, name) = (2000.0 * f64::from(step), format!("ProfilerStep#{step}"));
+            events.push(json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1,
+                               "ts": ts + late, "dur": 1990.0}));
+        }
+        trace
+    };
+    let (_folder, loaded) = job(&[rank(0, 0.0), rank(1, 0.0)]);
+    assert_eq!(["unmatched-collectives", "collectives-at-edge"].map(|code| said(loaded, code)), [None, None]);
+    // One rank's steps begin behind their collective, which is of the step before.
+    let (_folder, loaded) = job(&[rank(0, 0.0), rank(1, 1500.0)]);
+    assert_eq!(said(loaded, "unmatched-collectives"), None);
+    assert!(said(loaded, "collectives-at-edge").unwrap().contains("ran it outside of theirs"));
+}

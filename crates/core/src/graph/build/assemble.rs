@@ -154,18 +154,45 @@ fn diagnostics(
     note_folding(&mut found, parts);
     note_partial(&mut found, drafted, parts);
     note_ambiguous(&mut found, ranks, drafted);
-    let is_alone = |one: &&Drafted| one.collective.loaded == 1 && !one.is_ambiguous;
-    let alone = drafted.iter().filter(is_alone).count();
-    if alone > 0 && ranks.len() == 1 {
-        let what = if alone == 1 { "collective keeps its" } else { "collectives keep their" };
-        let why = "traced duration, which contains waiting for ranks that are not loaded";
-        found.note("single-rank-collectives", format!("{alone} {what} {why}"));
-    } else if alone > 0 {
-        let what = if alone == 1 { "collective has no partner" } else { "collectives have no partner" };
-        let keeps = if alone == 1 { "keeps its" } else { "keep their" };
-        found.warn("unmatched-collectives", format!("{alone} {what} on another rank and {keeps} traced duration"));
-    }
+    note_alone(&mut found, ranks, drafted);
+    note_unlike_messages(&mut found, drafted);
     found
+}
+
+/// Says which collectives keep their traced duration, since no other rank meets them in the modelled window.
+fn note_alone(found: &mut Diagnostics, ranks: &[Prepared<'_>], drafted: &[Drafted]) {
+    let is_alone = |one: &&Drafted| one.collective.loaded == 1 && !one.is_ambiguous;
+    let (outside, alone): (Vec<&Drafted>, Vec<&Drafted>) =
+        drafted.iter().filter(is_alone).partition(|one| one.matched > one.collective.loaded);
+    let (outside, alone) = (outside.len(), alone.len());
+    let (what, keep) = if alone == 1 { ("collective", "keeps its") } else { ("collectives", "keep their") };
+    if alone > 0 && ranks.len() == 1 {
+        let why = "traced duration, which contains waiting for ranks that are not loaded";
+        found.note("single-rank-collectives", format!("{alone} {what} {keep} {why}"));
+    } else if alone > 0 {
+        let has = if alone == 1 { "has no partner" } else { "have no partner" };
+        found.warn("unmatched-collectives", format!("{alone} {what} {has} on another rank and {keep} traced duration"));
+    }
+    if outside > 0 {
+        let (what, keep) = if outside == 1 { ("collective", "keeps its") } else { ("collectives", "keep their") };
+        let where_to = "at the edge of the modelled window: its other ranks ran it outside of theirs";
+        found.warn("collectives-at-edge", format!("{outside} {what} {where_to}; {keep} traced duration"));
+    }
+}
+
+/// Says of which messages the two sides recorded other sizes.
+fn note_unlike_messages(found: &mut Diagnostics, drafted: &[Drafted]) {
+    let mut unlike = drafted.iter().filter_map(|one| one.unlike);
+    let Some((less, more)) = unlike.next() else { return };
+    let count = 1 + unlike.count();
+    let what = if count == 1 { "message has" } else { "messages have" };
+    let sizes = format!("{less} and {more}");
+    found.warn(
+        "unlike-messages",
+        format!(
+            "{count} {what} another size where it is sent than where it is received ({sizes}): the larger is taken"
+        ),
+    );
 }
 
 /// Says where work of a device was launched and not recorded.

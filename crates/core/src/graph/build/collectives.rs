@@ -199,6 +199,8 @@ pub(super) struct Drafted {
     pub(super) matched: u32,
     /// Whether nothing tells which ranks are in its group.
     pub(super) is_ambiguous: bool,
+    /// What the two sides of a message recorded of its size, where that differs: the smaller, and the larger.
+    pub(super) unlike: Option<(Bytes, Bytes)>,
 }
 
 /// Joins the matched groups: each member waits for the latest arrival, then takes the transfer time.
@@ -254,10 +256,19 @@ pub(super) fn join(
             members: Vec::new(),
             arrivals: Vec::new(),
         };
-        joined.push(Drafted { collective, tasks, arrivals, matched, is_ambiguous: first.is_ambiguous });
+        let (is_ambiguous, unlike) = (first.is_ambiguous, unlike_sizes(group));
+        joined.push(Drafted { collective, tasks, arrivals, matched, is_ambiguous, unlike });
     }
     redirect(&mut shared.draft, &arrival);
     joined
+}
+
+/// The sizes that sender and receiver of one message recorded, where they differ.
+fn unlike_sizes(group: &[Member]) -> Option<(Bytes, Bytes)> {
+    let [one, other] = group else { return None };
+    let (less, more) = (one.bytes.min(other.bytes), one.bytes.max(other.bytes));
+    let is_message = [one, other].iter().all(|member| member.kind == "send-recv");
+    (is_message && less.0 > 0 && less != more).then_some((less, more))
 }
 
 /// Ranks of a collective's group: as recorded, else all of the job; 0 where only one rank is known of, since nobody ran

@@ -319,8 +319,9 @@ impl Engine {
         if replay.is_beyond() {
             return Err(EngineError::Beyond { path: loaded::title(&job) });
         }
-        if replay.summary.simulated_ns == DurNs::ZERO {
-            let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
+        let outlived = graph.diagnostics.sorted().into_iter().find(|found| found.code == "outlived-step");
+        let is_unmeasured = outlived.is_some() && graph.measured == DurNs::ZERO;
+        if replay.summary.simulated_ns == DurNs::ZERO || is_unmeasured {
             let unknown = || "what was recorded is shorter than a nanosecond, or cannot be read".to_owned();
             let crossing = || refuted::crossing_calls(&job).unwrap_or_else(unknown);
             let reason = outlived.map_or_else(crossing, |found| found.message.clone());

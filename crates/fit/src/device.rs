@@ -144,7 +144,8 @@ pub fn calibrate_device(
         report: Vec::new(),
         unused: tables.unused.clone(),
     };
-    let rows = tables.rows_of(&recorded, &device)?;
+    let (rows, left) = tables.rows_of(&recorded, &device)?;
+    found.unused.extend(left);
     if target.model == Model::Parameterised {
         return found.keep_products(&rows).map_err(whole);
     }
@@ -332,6 +333,18 @@ mod tests {
         let (catalog, models) = (Catalog::builtin().unwrap(), CostModels::builtin().unwrap());
         let target = Target { device: Some("Card"), inherits: Some("A100-80"), is_quick, ..Target::default() };
         calibrate_device(&catalog, models.fits(), &[("m.csv".to_owned(), text)], target)
+    }
+
+    #[test]
+    fn rows_that_are_mostly_the_rounding_of_a_factor_are_counted() {
+        let unused = |more: &str| calibrated(table(12, 1.0) + more, true).unwrap().unused.join("; ");
+        assert_eq!(unused("Card,fp8,256,4096,4096,0.1\n"), "");
+        // 268 M numbers to round, and next to no product.
+        let mostly = unused("Card,fp8,65536,16,4096,0.5\nCard,fp8,256,4096,4096,0.1\n");
+        assert!(
+            mostly.contains("1 rows of products in 8 bits") || mostly.contains("1 row of products in 8 bits"),
+            "{mostly}"
+        );
     }
 
     #[test]

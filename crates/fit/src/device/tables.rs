@@ -77,13 +77,13 @@ impl Tables {
         (own, Some(format!("{others} rows of collectives of other systems than `{recorded}`")))
     }
 
-    /// The rows of the device recorded as `recorded`, in µs that `device` can reach.
+    /// The rows of the device recorded as `recorded`, in µs that `device` can reach, and what is said of those that are not used.
     pub(super) fn rows_of(
         &self,
         recorded: &str,
         device: &DeviceProfile,
-    ) -> Result<Vec<Measurement>, (String, FitError)> {
-        let mut rows = Vec::new();
+    ) -> Result<(Vec<Measurement>, Option<String>), (String, FitError)> {
+        let (mut rows, mut rounding) = (Vec::new(), 0);
         for (file, row) in self.kernels.iter().filter(|(_, row)| row.device == recorded) {
             if let Some((times, than)) = impossible(row, device) {
                 let (line, us) = (row.line, format!("{:.4}", row.us));
@@ -91,9 +91,14 @@ impl Tables {
                 let times = if times < 1e6 { format!("{times:.0}") } else { format!("{times:.1e}") };
                 return Err((name, FitError::Impossible { line, us, times, than }));
             }
-            rows.extend(row.clone().of_one_kernel(device));
+            match row.clone().of_one_kernel(device) {
+                Some(own) => rows.push(own),
+                None => rounding += 1,
+            }
         }
-        Ok(rows)
+        let left = (rounding > 0)
+            .then(|| format!("{rounding} rows of products in 8 bits: most of their time is the rounding of a factor"));
+        Ok((rows, left))
     }
 }
 

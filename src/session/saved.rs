@@ -30,9 +30,10 @@ use retime_core::diagnostic::Severity;
 use retime_core::fnv::Fnv1a;
 use retime_core::graph::iteration::{choose, steps};
 use retime_core::graph::{BuildOptions, IterationChoice};
-use retime_core::intern::printable;
+use retime_core::intern::{NameId, printable};
 use retime_core::scenario::file::{read_lines, step_lines};
 use retime_core::scenario::{FileError, Scenario};
+use retime_core::trace::Trace;
 use retime_core::units::TimeNs;
 
 use super::lock::FileLock;
@@ -256,11 +257,15 @@ impl Sessions {
     /// # Errors
     /// There is one that cannot be read, or that says it is another trace's.
     pub fn read(&self, trace: &str) -> Result<Option<SavedSession>, EngineError> {
-        self.read_as(trace, String::new)
+        self.read_as(trace, || [])
     }
 
-    /// The session of a trace that the first version called `former`.
-    fn read_as(&self, trace: &str, former: impl Fn() -> String) -> Result<Option<SavedSession>, EngineError> {
+    /// The session of a trace that earlier versions called `former`.
+    fn read_as<const N: usize>(
+        &self,
+        trace: &str,
+        former: impl Fn() -> [String; N],
+    ) -> Result<Option<SavedSession>, EngineError> {
         let path = self.path(trace);
         if !path.exists() {
             return Ok(None);
@@ -271,7 +276,7 @@ impl Sessions {
             return Err(fail("this is no file".to_owned()));
         }
         let session = SavedSession::from_toml(&read_text(&path)?).map_err(|error| fail(error.to_string()))?;
-        if session.trace != trace && session.trace != former() {
+        if session.trace != trace && !former().contains(&session.trace) {
             return Err(fail(format!("it is of another trace, {}", session.trace)));
         }
         Ok(Some(SavedSession { trace: trace.to_owned(), ..session }))
@@ -297,11 +302,55 @@ impl Sessions {
     }
 }
 
-/// The number that tells a trace from others, whichever iteration of it is modelled: of all events' times.
+/// The number that tells a trace from others, whichever iteration of it is modelled: of all events' times, names and kinds, of the sizes of
+/// operators' tensors and of copies, and of the devices.
 ///
 /// # Complexity
-/// O(events).
+/// O(events + names).
 pub fn trace_fingerprint(loaded: &Loaded) -> String {
+    let mut hash = Fnv1a::default();
+    for rank in &loaded.job.ranks {
+        hash.add_i64(rank.rank.into());
+        if let Some(trace) = &rank.trace {
+            add_trace(&mut hash, trace);
+        }
+    }
+    format!("{:016x}", hash.finish())
+}
+
+fn add_trace(hash: &mut Fnv1a, trace: &Trace) {
+    let of_name = |(_, name): (_, &str)| {
+        let mut hash = Fnv1a::default();
+        hash.add(name.as_bytes());
+        hash.finish().cast_signed()
+    };
+    let names: Vec<i64> = trace.names.iter().map(of_name).collect();
+    let name = |id: NameId| names.get(id.0 as usize).copied().unwrap_or_default();
+    hash.add_i64(trace.origin.0);
+    for event in trace.events.ids() {
+        hash.add_i64(trace.events.start(event).0);
+        hash.add_i64(trace.events.dur(event).0);
+        hash.add_i64(name(trace.events.name(event)) ^ trace.events.category(event) as i64);
+    }
+    for tensors in trace.operators.iter().filter_map(|(_, args)| trace.tensor_args.get(args.tensors?.index())) {
+        [tensors.dims, tensors.types, tensors.concrete].into_iter().for_each(|text| hash.add_i64(name(text)));
+    }
+    trace.copies.iter().for_each(|(_, args)| hash.add_i64(args.bytes.0.cast_signed()));
+    trace.devices.iter().for_each(|device| hash.add(device.name.as_bytes()));
+}
+
+/// Whether `fingerprint` is that of the trace of `loaded`, as written now or by earlier versions.
+pub fn is_fingerprint(fingerprint: &str, loaded: &Loaded) -> bool {
+    fingerprint == trace_fingerprint(loaded) || former_fingerprints(loaded).iter().any(|former| former == fingerprint)
+}
+
+/// What earlier versions called the trace, the last first.
+fn former_fingerprints(loaded: &Loaded) -> [String; 2] {
+    [times_fingerprint(loaded), former_fingerprint(loaded)]
+}
+
+/// The fingerprint of times alone, which traces of equal times share.
+fn times_fingerprint(loaded: &Loaded) -> String {
     let mut hash = Fnv1a::default();
     for rank in &loaded.job.ranks {
         hash.add_i64(rank.rank.into());
@@ -313,11 +362,6 @@ pub fn trace_fingerprint(loaded: &Loaded) -> String {
         }
     }
     format!("{:016x}", hash.finish())
-}
-
-/// Whether `fingerprint` is that of the trace of `loaded`, as written now or by the first version.
-pub fn is_fingerprint(fingerprint: &str, loaded: &Loaded) -> bool {
-    fingerprint == trace_fingerprint(loaded) || fingerprint == former_fingerprint(loaded)
 }
 
 /// The fingerprint under which the first version wrote files: by a hash that may change with the library it comes from.
@@ -351,10 +395,11 @@ impl Sessions {
     pub fn resume(&self, engine: &Engine, loaded: Loaded, build: &BuildOptions) -> (Loaded, Option<SavedSession>) {
         let trace = trace_fingerprint(&loaded);
         if !self.path(&trace).exists() {
-            // The first version named files otherwise; there is seldom one.
-            let _ = fs::rename(self.path(&former_fingerprint(&loaded)), self.path(&trace));
+            // Earlier versions named files otherwise; there is seldom one.
+            let formers = former_fingerprints(&loaded);
+            let _ = formers.iter().find(|former| fs::rename(self.path(former), self.path(&trace)).is_ok());
         }
-        let mut session = match self.read_as(&trace, || former_fingerprint(&loaded)) {
+        let mut session = match self.read_as(&trace, || former_fingerprints(&loaded)) {
             Ok(found) => found,
             Err(error) => {
                 let mut loaded = loaded;
@@ -507,6 +552,21 @@ mod tests {
     }
 
     #[test]
+    fn traces_of_equal_times_have_fingerprints_of_their_own() {
+        let engine = Engine::builtin().unwrap();
+        let of = |name: &str, size: u32| {
+            let text = format!(
+                r#"{{"traceEvents":[{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":5,"dur":9,
+                "args":{{"Input Dims":[[{size},4],[4,4]],"Input type":["float","float"]}}}}]}}"#
+            );
+            trace_fingerprint(&engine.load_bytes(text.as_bytes(), "t.json", &BuildOptions::default()).unwrap())
+        };
+        assert_eq!(of("aten::mm", 8), of("aten::mm", 8));
+        assert_ne!(of("aten::mm", 8), of("aten::mm", 16));
+        assert_ne!(of("aten::mm", 8), of("aten::bmm", 8));
+    }
+
+    #[test]
     fn the_fingerprint_is_the_same_for_every_iteration_of_a_trace() {
         let engine = Engine::builtin().unwrap();
         let bytes =
@@ -528,13 +588,16 @@ mod tests {
         assert_eq!(resumed.graph.ranks[0].iteration, first.graph.ranks[0].iteration);
         assert_eq!(session.unwrap().iteration, Some(0));
         let [new, old] = [&trace, &former_fingerprint(&chosen)].map(|name| folder.path().join(format!("{name}.toml")));
-        fs::rename(&new, &old).unwrap();
-        let (_, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
-        assert_eq!(
-            (session.unwrap().trace, old.exists()),
-            (trace, false),
-            "the first version's file goes on under the new name"
-        );
+        let of_times = folder.path().join(format!("{}.toml", times_fingerprint(&chosen)));
+        for former in [&of_times, &old] {
+            fs::rename(&new, former).unwrap();
+            let (_, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
+            assert_eq!(
+                (session.unwrap().trace, former.exists()),
+                (trace.clone(), false),
+                "an earlier version's file goes on under the new name"
+            );
+        }
         fs::write(new, "format = \"retime-session-9\"\ntrace = \"\"").unwrap();
         let (fresh, none) = sessions.resume(&engine, chosen, &BuildOptions::default());
         assert!(none.is_none());

@@ -60,6 +60,15 @@ impl Script {
         }
     }
 
+    /// The program is left: no line of it, or of one that plays it, is played any more.
+    fn leave(&mut self) {
+        let mut script = Some(self);
+        while let Some(one) = script {
+            one.rest.clear();
+            script = one.outer.as_deref_mut();
+        }
+    }
+
     /// Whether the next line expects that a step has no effect.
     fn expects_no_effect(&self) -> bool {
         let expected = self.rest.front().and_then(|line| line.text.strip_prefix("expect "));
@@ -116,6 +125,9 @@ fn play(app: &mut App, line: ScriptLine) -> Vec<Effect> {
             script.rest.clear();
         }
         script.played.push(played);
+        if effects.iter().any(|effect| matches!(effect, Effect::Quit)) {
+            script.leave();
+        }
     }
     effects
 }

@@ -70,6 +70,18 @@ fn a_line_of_a_script_that_asks_for_more_is_an_error() {
 }
 
 #[test]
+fn nothing_of_a_script_is_played_behind_its_quit() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    fs::write(place("inner.retime"), "quit!\nstep scale * x0.5\n").unwrap();
+    fs::write(place("s.retime"), format!("source {}\nexpect gain > 5%\n", place("inner.retime").display())).unwrap();
+    for script in ["inner.retime", "s.retime"] {
+        let (status, said) = ran(&["run", place(script).to_str().unwrap(), &cpu()]);
+        assert!(status == 0 && !said.contains("scale") && !said.contains("expect"), "{said}");
+    }
+}
+
+#[test]
 fn an_edit_of_other_steps_than_the_modelled_one_is_called_that() {
     let event = |cat: &str, name: &str, tid: u32, ts: u32, dur: u32, args: &str| {
         format!(

@@ -77,7 +77,11 @@ const LEAST_SHARE: f64 = 0.005;
 const NOTABLE: f64 = 0.05;
 
 /// What the replay takes, and what of it is not explained.
-fn replay(summary: &Summary, base: &Summary, out: &mut dyn Write) -> io::Result<()> {
+fn replay(loaded: &Loaded, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    let base = &loaded.replay.summary;
+    if let Some(turns) = input::turns(loaded) {
+        writeln!(out, "  turns       {turns}")?;
+    }
     let error = summary.replay_error.map_or_else(|| "–".to_owned(), |error| format!("{:+.2}", Percent(error)));
     match summary.replay_status {
         ReplayStatus::Pass => writeln!(out, "  replayed    {} ({error})", summary.base_simulated_ns)?,
@@ -113,10 +117,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         Some(how) => writeln!(out, "  predicted   {} by {how}, not measured", summary.measured_ns)?,
         None => writeln!(out, "  measured    {}", summary.measured_ns)?,
     }
-    if let Some(turns) = input::turns(loaded) {
-        writeln!(out, "  turns       {turns}")?;
-    }
-    replay(summary, &loaded.replay.summary, out)?;
+    replay(loaded, summary, out)?;
     writeln!(out, "  compared    {}: {}", summary.base_steady_ns, summary.basis_sentence())?;
     if !outcome.steps.is_empty() {
         let change = summary.steady_ns.0 as f64 / summary.base_steady_ns.0.max(1) as f64 - 1.0;

@@ -223,6 +223,6 @@ fn memory_of_a_process_on_two_unlike_devices_is_held_against_the_device_that_it_
         )
     };
     assert_eq!(gib(1, 30), (30, 80, Some(true)));
-    assert_eq!(gib(12, 20), (12, 15, Some(true)), "the fuller for its memory");
+    assert_eq!(gib(12, 20), (12, 16, Some(true)), "the fuller for its memory");
     assert_eq!(gib(1, 79), (79, 80, Some(false)));
 }

@@ -222,7 +222,7 @@ fn a_collective_whose_partner_lies_outside_the_modelled_step_has_one() {
     let rank = |rank: u32, late: f64| {
         let one = |sequence: u32| Collective {
             at: 1100.0 + 2000.0 * f64::from(sequence),
-            long: 200.0 + f64::from(rank),
+            long: 200.0 + 100.0 * f64::from(rank),
             stream: 20,
             group: Some(("dp", "[0, 1]".to_owned())),
             sequence: Some(u64::from(sequence)),

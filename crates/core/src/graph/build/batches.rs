@@ -63,14 +63,17 @@ fn have_forward_passes(forward: &[TimeNs], backward: &[(TimeNs, u64)], pass: usi
     most > 0 && calls.iter().all(|&calls| calls as f64 >= ALIKE * most as f64)
 }
 
-/// The thread of the rank that calls most of the forward pass.
+/// The thread of the rank that calls most of the forward pass. Operators stand in the order of their lanes.
 fn forward_lane(graph: &ExecutionGraph, part: &RankPart) -> Option<LaneId> {
-    let calls = |lane: usize| {
-        let id = LaneId(lane as u32);
-        (of_phase(graph, part, Phase::Forward).filter(|(_, operator)| operator.lane == id).count(), id)
-    };
-    let lanes = graph.lanes_of(part.rank).map(calls).filter(|(calls, _)| *calls > 0);
-    lanes.max_by_key(|&(calls, id)| (calls, std::cmp::Reverse(id.0))).map(|(_, id)| id)
+    let mut most: Option<(usize, LaneId)> = None;
+    let mut of_lane = (0, LaneId(u32::MAX));
+    for (_, operator) in of_phase(graph, part, Phase::Forward) {
+        of_lane = (if of_lane.1 == operator.lane { of_lane.0 + 1 } else { 1 }, operator.lane);
+        if most.is_none_or(|(calls, _)| of_lane.0 > calls) {
+            most = Some(of_lane);
+        }
+    }
+    most.map(|(_, lane)| lane)
 }
 
 fn starts((_, operator): (usize, &Operator)) -> TimeNs {

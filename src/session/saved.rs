@@ -333,7 +333,9 @@ fn add_trace(hash: &mut Fnv1a, trace: &Trace) {
         hash.add_i64(name(trace.events.name(event)) ^ trace.events.category(event) as i64);
     }
     for tensors in trace.operators.iter().filter_map(|(_, args)| trace.tensor_args.get(args.tensors?.index())) {
-        [tensors.dims, tensors.types, tensors.concrete].into_iter().for_each(|text| hash.add_i64(name(text)));
+        for text in [tensors.dims, tensors.types, tensors.concrete] {
+            hash.add_i64(name(text));
+        }
     }
     trace.copies.iter().for_each(|(_, args)| hash.add_i64(args.bytes.0.cast_signed()));
     trace.devices.iter().for_each(|device| hash.add(device.name.as_bytes()));

@@ -338,13 +338,10 @@ mod tests {
     #[test]
     fn rows_that_are_mostly_the_rounding_of_a_factor_are_counted() {
         let unused = |more: &str| calibrated(table(12, 1.0) + more, true).unwrap().unused.join("; ");
-        assert_eq!(unused("Card,fp8,256,4096,4096,0.1\n"), "");
+        assert!(!unused("Card,fp8,256,4096,4096,0.1\n").contains("rounding"));
         // 268 M numbers to round, and next to no product.
         let mostly = unused("Card,fp8,65536,16,4096,0.5\nCard,fp8,256,4096,4096,0.1\n");
-        assert!(
-            mostly.contains("1 rows of products in 8 bits") || mostly.contains("1 row of products in 8 bits"),
-            "{mostly}"
-        );
+        assert!(mostly.contains("1 row of products in 8 bits: most of their time is the rounding"), "{mostly}");
     }
 
     #[test]

@@ -96,8 +96,9 @@ impl Tables {
                 None => rounding += 1,
             }
         }
+        let of = if rounding == 1 { "row of products" } else { "rows of products" };
         let left = (rounding > 0)
-            .then(|| format!("{rounding} rows of products in 8 bits: most of their time is the rounding of a factor"));
+            .then(|| format!("{rounding} {of} in 8 bits: most of their time is the rounding of a factor"));
         Ok((rows, left))
     }
 }

@@ -71,6 +71,36 @@ fn an_inserted_operator_is_one_of_its_own_beside_the_call_that_it_follows() {
 }
 
 #[test]
+fn an_algorithm_of_convolutions_stays_when_they_round_to_tf32() {
+    let trace = h100("resnet50-b32-fp32-cuda");
+    let both = |steps: [&str; 2]| row(&[&trace, "--step", steps[0], "--step", steps[1]], "aten::cudnn_convolution");
+    let edits = ["conv-algorithm winograd", "mixed-precision tf32"];
+    let (first, last) = (both(edits), both([edits[1], edits[0]]));
+    assert_eq!((&first["flop"], &first["device_ns"]), (&last["flop"], &last["device_ns"]));
+    let rounded = row(&[&trace, "--step", edits[1]], "aten::cudnn_convolution");
+    assert!(first["flop"].as_f64().unwrap() < 0.95 * rounded["flop"].as_f64().unwrap());
+}
+
+#[test]
+fn what_is_made_from_32_bits_keeps_them_under_autocast() {
+    let halved = |trace: &str, operator: &str| {
+        let trace = h100(trace);
+        let bytes = |steps: &[&str]| row(&[&[trace.as_str()], steps].concat(), operator)["bytes"].as_f64().unwrap();
+        bytes(&["--step", "mixed-precision bf16"]) / bytes(&[])
+    };
+    // Behind a power, and sums with what embeddings gave.
+    let is = |trace: &str, operator: &str, share: f64| {
+        let halved = halved(trace, operator);
+        assert!((halved - share).abs() < 1e-3, "{trace} {operator}: {halved} for {share}");
+    };
+    is("gpt2-small-b8-fp32-cuda", "aten::tanh", 1.0);
+    is("gpt2-small-b8-fp32-cuda", "aten::add", 1.0);
+    // Convolutions and what follows them alone.
+    is("resnet50-b32-fp32-cuda", "aten::add_", 0.5);
+    is("mlp-b4096-fp32-cuda", "aten::clamp_min", 0.5);
+}
+
+#[test]
 fn gradients_of_later_batches_are_added_by_a_kernel_for_each_parameter() {
     let trace = h100("mlp-b4096-fp32-cuda");
     let added = row(&[&trace, "--step", "accumulate 4"], "aten::add_");

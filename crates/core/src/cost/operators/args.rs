@@ -64,9 +64,9 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The text of the last argument when it is a value.
-    pub(super) fn last_value(self) -> Option<&'a str> {
-        self.value(self.operands.inputs.len().checked_sub(1)?)
+    /// The texts of the arguments that are values, the last first: edits append theirs in any order.
+    pub(super) fn values_from_last(self) -> impl Iterator<Item = &'a str> {
+        (0..self.operands.inputs.len()).rev().filter_map(move |at| self.value(at))
     }
 
     /// Argument `index` as a whole number from 0.

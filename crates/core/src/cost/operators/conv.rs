@@ -104,7 +104,7 @@ pub(crate) fn with_images(work: &Work, times: u64) -> Work {
 pub(super) fn pass_work(name: &str, args: Args<'_>, pass: ConvPass, tf32: bool) -> Option<Work> {
     let mut work = conv_work(&size(name, args)?, pass, args.dtype_at(0), tf32);
     if let Shape::Conv { algorithm, .. } = &mut work.shape {
-        *algorithm = args.last_value().and_then(ChosenAlgorithm::of_argument);
+        *algorithm = args.values_from_last().find_map(ChosenAlgorithm::of_argument);
     }
     Some(work)
 }

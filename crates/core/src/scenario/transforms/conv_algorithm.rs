@@ -234,19 +234,18 @@ impl ConvolutionAlgorithm {
 
     /// The arguments with the choice among them; `None` where it is there already.
     fn chosen(&self, operands: &Operands, recorded: Option<ConvAlgorithm>) -> Option<Operands> {
-        let before = match operands.inputs.last() {
-            Some(Operand::Value(text)) => ChosenAlgorithm::of_argument(text),
+        let chosen_by = |operand: &Operand| match operand {
+            Operand::Value(text) => ChosenAlgorithm::of_argument(text),
             _ => None,
         };
+        let before = operands.inputs.iter().find_map(chosen_by);
         let from = before.map_or(recorded, |before| before.from);
         let chosen = ChosenAlgorithm { from, to: self.algorithm };
         if before == Some(chosen) || (before.is_none() && from.is_some() && from == self.algorithm) {
             return None;
         }
         let mut new = operands.clone();
-        if before.is_some() {
-            new.inputs.pop();
-        }
+        new.inputs.retain(|operand| chosen_by(operand).is_none());
         new.inputs.push(Operand::Value(chosen.argument()));
         Some(new)
     }

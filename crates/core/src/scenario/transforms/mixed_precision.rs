@@ -16,12 +16,15 @@ use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{StepReport, Transform};
 
+use self::widths::kept;
 use super::argument_changes::ArgumentChanges;
 use super::cast::Casts;
 use super::kernel::Side;
 use super::products::{Product, WeightGradient, products, weight_gradients};
 use super::report::{count, survey};
 use super::tf32::Tf32;
+
+mod widths;
 
 /// Computes in a 16-bit float where autocast would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,29 +90,6 @@ fn is_narrow_already(draft: &Draft<'_>) -> bool {
     is_narrow.peek().is_some() && is_narrow.all(|narrow| narrow)
 }
 
-/// By operator, whether the last product before it on its lane, in its phase, computes in 16 bits already: what is in 32 bits behind one was
-/// cast by the model itself, and stays.
-fn behind_narrow_products(draft: &Draft<'_>) -> Vec<bool> {
-    let computes = |node: Node| {
-        matches!(draft.kind_of(node), TaskKind::Kernel | TaskKind::Compute)
-            && matches!(draft.phase_of(node), Some(Phase::Forward | Phase::Backward))
-    };
-    let mut behind = vec![false; draft.graph().operators.len()];
-    for nodes in draft.in_order(computes).values() {
-        let mut last = None;
-        for &node in nodes {
-            let Some((id, phase)) = draft.operator_of(node).zip(draft.phase_of(node)) else { continue };
-            if matches!(draft.family_of(node), Some(Family::Gemm | Family::Conv | Family::Attention)) {
-                let dtype = draft.operands(id).and_then(Operands::dtype);
-                last = dtype.map(|dtype| (phase, dtype.size() <= DType::Bf16.size()));
-            } else {
-                behind[id.0 as usize] = last == Some((phase, true));
-            }
-        }
-    }
-    behind
-}
-
 /// Batch norms take activations of either width, with parameters and statistics in 32 bits.
 fn takes_any(operator: &str) -> bool {
     operator.contains("batch_norm")
@@ -124,7 +104,7 @@ impl Transform for MixedPrecision {
             );
         }
         let mut changes = ArgumentChanges::default();
-        let behind_narrow = behind_narrow_products(draft);
+        let keeps = kept(draft);
         // What a name tells, asked once for each.
         let mut told: FxHashMap<NameId, (Option<Family>, bool)> = FxHashMap::default();
         for (index, operator) in graph.operators.iter().enumerate() {
@@ -132,7 +112,7 @@ impl Transform for MixedPrecision {
             let (family, any) =
                 *told.entry(operator.name).or_insert_with(|| (operator_family(name()), takes_any(name())));
             let stays = family.is_none_or(|family| stays(family, operator.phase)) && !any || is_in_32_bits(name());
-            let stays = stays || behind_narrow[index];
+            let stays = stays || keeps[index];
             if matches!(operator.phase, Phase::Forward | Phase::Backward) && !stays {
                 changes.add(draft, (OperatorId(index as u32), u32::from(any)), |now| self.halved(now, any));
             }

@@ -237,6 +237,9 @@ impl Summary {
 
     /// Says of an untouched trace whose times were predicted that nothing was measured, and how far off they may be.
     pub(super) fn of_prediction(&mut self, error: f64) {
+        // What the file holds and what its tasks take when they are simulated are both the prediction.
+        let apart = (self.measured_ns - self.simulated_ns).abs().0 as f64 / self.simulated_ns.0.max(1) as f64;
+        let error = error.max(apart);
         (self.noise, self.replay_status) = (error, ReplayStatus::Predicted);
         self.error_band.at_least(self.simulated_ns.scale(error), self.simulated_ns);
         self.steady_band.at_least(self.steady_ns.scale(error), self.steady_ns);

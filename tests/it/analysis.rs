@@ -51,6 +51,7 @@ impl ByHand {
             constants: Vec::new(),
             batch_size: None,
             batches: 1,
+            passes: Vec::new(),
             diagnostics: Diagnostics::default(),
             stated: Vec::new(),
             stands_beside: Vec::new(),

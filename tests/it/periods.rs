@@ -179,3 +179,53 @@ fn micro_batches_share_one_set_of_parameters_however_they_are_told_to_the_profil
 fn equal_layers_of_one_pass_are_no_micro_batches() {
     assert_eq!(accumulated(&micro_batches(1, (4_000, false))), (4, 1, [4, 4]));
 }
+
+/// Steps of four passes through one layer, of 64, 64, 64 and 32 samples, with an update behind each fourth.
+fn unlike_batches() -> Loop {
+    let mut repeated = Loop::new(12);
+    for number in 0..12 {
+        let (at, batch) = (1_000 * number, if number % 4 == 3 { 32 } else { 64 });
+        let mut event = |category: &str, name: &str, thread: u32, from: u32, dur: u32, args: &str| {
+            repeated.events.push(format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{thread},"ts":{},"dur":{dur},"args":{{{args}}}}}"#,
+                at + from
+            ));
+        };
+        let dims = |tensors: String| {
+            let types = vec![r#""float""#; tensors.matches('[').count()].join(",");
+            format!(r#""Input Dims":[{tensors}],"Input type":[{types}]"#)
+        };
+        if number % 4 == 0 {
+            event("user_annotation", &format!("ProfilerStep#{}", number / 4), 1, 0, 4_000, "");
+        }
+        event("cpu_op", "aten::linear", 1, 10, 60, &dims(format!("[{batch},1024],[1024,1024],[1024]")));
+        event("cpu_op", "aten::addmm", 1, 15, 50, &dims(format!("[1024],[{batch},1024],[1024,1024]")));
+        let launch = format!(r#""correlation":{},"stream":7,"device":0"#, number + 1);
+        event("cuda_runtime", "cudaLaunchKernel", 1, 20, 10, &launch);
+        event("kernel", "sgemm", 7, 40, 300, &launch);
+        event("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 1, 400, 60, "");
+        event("cpu_op", "aten::mm", 1, 405, 20, &dims(format!("[1024,{batch}],[{batch},1024]")));
+        event("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 1, 500, 50, "");
+        event("cpu_op", "torch::autograd::AccumulateGrad", 1, 510, 30, &dims("[1024,1024]".to_owned()));
+        if number % 4 == 3 {
+            event("user_annotation", "Optimizer.step#Adam.step", 1, 600, 300, "");
+            event("cpu_op", "aten::_foreach_add_", 1, 610, 200, "");
+        }
+    }
+    repeated
+}
+
+#[test]
+fn batches_of_unlike_size_count_each_for_itself_and_leave_parameters_alone() {
+    let loaded = unlike_batches().loaded();
+    let of = |lines: &[&str]| {
+        let steps = lines.iter().map(|line| parse_step(line).unwrap()).collect();
+        let summary = engine().evaluate(&loaded, &Scenario { steps, ..Scenario::default() }, 0).summary;
+        (summary.repeats, summary.samples(), summary.memory.unwrap().kinds.parameters.0 >> 20)
+    };
+    assert_eq!(of(&[]), (4, 224.0, 4));
+    assert_eq!(of(&["resize-batch 128"]), (4, 448.0, 4));
+    assert_eq!(of(&["resize-batch 32"]), (4, 112.0, 4));
+    let told = loaded.diagnostics().sorted().into_iter().find(|found| found.code == "unlike-batches").cloned();
+    assert!(told.unwrap().message.contains("32 to 64 samples: throughput counts 224"));
+}

@@ -221,6 +221,9 @@ pub struct Summary {
     pub batch: Option<(u64, u64)>,
     /// How often forward and backward pass run in one iteration, each on a batch.
     pub repeats: u32,
+    /// Samples of a batch on average, as a share of the batch size: below 1 where some batches of a step are smaller.
+    #[serde(skip)]
+    pub pass_share: f64,
     /// How many ranks of the job have a batch of their own, those that are not loaded among them.
     pub replicas: u32,
     /// Every rank.
@@ -330,7 +333,7 @@ impl Summary {
 
     /// Samples per iteration of a rank; 1 where the batch size is unknown.
     pub fn samples(&self) -> f64 {
-        self.batch.map_or(1.0, |(_, batch)| batch as f64) * f64::from(self.repeats)
+        self.batch.map_or(1.0, |(_, batch)| batch as f64 * self.pass_share) * f64::from(self.repeats)
     }
 
     /// The same; `None` where the batch size is unknown.
@@ -401,6 +404,7 @@ impl Summary {
             extrapolated_share,
             batch,
             repeats: resolved.repeats,
+            pass_share: graph.mean_pass(),
             replicas: resolved.replicas,
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
         }

@@ -12,6 +12,7 @@ pub mod invariants;
 pub mod iteration;
 pub mod operand;
 pub mod operator;
+mod passes;
 mod stated;
 pub mod task;
 pub mod timed;
@@ -35,6 +36,7 @@ pub use iteration::IterationChoice;
 pub use operand::{Axes, DType, Operand, Operands, OperandsId};
 pub use operator::{Operator, OperatorId, Phase};
 pub(crate) use operator::{lookup_range, lookup_total_at};
+pub use passes::Pass;
 pub use stated::StatedWork;
 pub use task::{Collective, CollectiveId, HostPart, Lane, LaneId, LaneKind, Rank, Task, TaskKind};
 pub use timed::{TaskId, TimedGraph};
@@ -73,6 +75,8 @@ pub struct ExecutionGraph {
     pub batch_size: Option<u64>,
     /// How often forward and backward pass run in a step, each on a batch of that size, as far as the traces tell; else 1.
     pub batches: u32,
+    /// The passes by rank and time, where they run on batches of unlike size; else empty.
+    pub passes: Vec<Pass>,
     /// What was odd, and what was assumed.
     pub diagnostics: Diagnostics,
     /// What the traces state of kernels and host computations, in order; `None` where they state that their work is not known. Empty but for traces of edited

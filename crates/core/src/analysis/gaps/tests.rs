@@ -32,6 +32,7 @@ fn every_candidate_is_a_step_that_can_be_pasted() {
         constants: Vec::new(),
         batch_size: None,
         batches: 1,
+        passes: Vec::new(),
         diagnostics: crate::diagnostic::Diagnostics::default(),
         stated: Vec::new(),
         stands_beside: Vec::new(),

@@ -161,6 +161,7 @@ mod tests {
             late_starts: Vec::new(),
             batch_size: None,
             batches: 1,
+            passes: Vec::new(),
             constants: Vec::new(),
             diagnostics: Diagnostics::default(),
             stated: Vec::new(),

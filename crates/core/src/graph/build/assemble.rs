@@ -5,7 +5,7 @@ use crate::graph::iteration::MeanStep;
 use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, TimedGraph};
 use crate::trace::steps::OddRanges;
 use crate::trace::{EventId, RecordedDevice, folding_tolerance};
-use crate::units::{DurNs, TimeNs};
+use crate::units::{DurNs, TimeNs, total};
 
 use super::Prepared;
 use super::batches;
@@ -65,6 +65,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         lanes,
         batch_size: operators.batch_size(&names),
         batches: 1,
+        passes: Vec::new(),
         operators: operators.list,
         operands: operators.operands,
         names,
@@ -72,8 +73,26 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };
-    graph.batches = batches::count(ranks, &graph);
+    (graph.batches, graph.passes) = batches::count(ranks, &graph);
+    note_passes(&mut graph);
     (graph, timed)
+}
+
+/// Says where the passes of a step run on batches of unlike size.
+fn note_passes(graph: &mut ExecutionGraph) {
+    let Some(first) = graph.passes.first() else { return };
+    let chosen = graph.passes.iter().filter(|pass| pass.is_chosen && pass.rank == first.rank);
+    let sizes: Vec<u64> = chosen.map(|pass| pass.batch).collect();
+    let (least, most) = (sizes.iter().min().copied(), sizes.iter().max().copied());
+    let (Some(least), Some(most)) = (least, most) else { return };
+    let (count, samples) = (sizes.len(), total(sizes.iter().copied()));
+    let text = match graph.batch_size {
+        Some(_) => {
+            format!("{count} passes of a step run on {least} to {most} samples: throughput counts {samples} of them")
+        }
+        None => format!("{count} passes of a step run on {least} to {most} samples, and the batch size is not known"),
+    };
+    graph.diagnostics.note("unlike-batches", text);
 }
 
 /// How many ranks the job has, as its traces say; 0 where none does.

@@ -11,7 +11,10 @@ use super::rules::is_sparse_feature;
 /// Shapes seen so far.
 pub(super) struct Environment<'a> {
     pub(super) graph: &'a ExecutionGraph,
+    /// The batch of the current operator's pass.
     pub(super) batch: u64,
+    /// That of a pass of which no other is known.
+    usual: u64,
     parameters: FxHashSet<Vec<u64>>,
     /// Activations by shape, with the dimension that carries the batch.
     live: FxHashMap<Vec<u64>, usize>,
@@ -47,7 +50,7 @@ impl<'a> Environment<'a> {
         }
         let accumulates = Vec::with_capacity(graph.operators.len());
         let (live, folded) = (FxHashMap::default(), FxHashSet::default());
-        Self { graph, batch, parameters, live, folded, lookups, accumulates, current: OperatorId(0) }
+        Self { graph, batch, usual: batch, parameters, live, folded, lookups, accumulates, current: OperatorId(0) }
     }
 
     /// Goes on to operator `id`; operators come in order.
@@ -57,6 +60,8 @@ impl<'a> Environment<'a> {
         let name = self.graph.names.get(operator.name);
         self.accumulates.push(around || name.contains("AccumulateGrad") || name.contains("copy_bucket_to_grad"));
         self.current = id;
+        let own = self.graph.batch_of(id).filter(|_| self.graph.batch_size == Some(self.usual));
+        self.batch = own.unwrap_or(self.usual);
     }
 
     pub(super) fn phase(&self) -> Phase {

@@ -48,6 +48,7 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
         constants: Vec::new(),
         batch_size: None,
         batches: 1,
+        passes: Vec::new(),
         diagnostics: Diagnostics::default(),
         stated: Vec::new(),
         stands_beside: Vec::new(),

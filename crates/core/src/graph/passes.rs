@@ -1,0 +1,45 @@
+//! The forward and backward passes of a step that runs on several batches, and how large each batch is.
+
+use crate::units::TimeNs;
+
+use super::{ExecutionGraph, OperatorId, Rank};
+
+/// A forward and a backward pass of a rank on one batch; it lasts until the next one of the rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Whose it is.
+    pub rank: Rank,
+    /// When its forward pass begins, from the window's start.
+    pub from: TimeNs,
+    /// How many samples it runs on.
+    pub batch: u64,
+    /// Whether it is of the chosen iteration.
+    pub is_chosen: bool,
+}
+
+impl ExecutionGraph {
+    /// How many samples the pass of operator `id` runs on, where those of a step differ; else `None`.
+    ///
+    /// # Complexity
+    /// O(log passes).
+    pub fn batch_of(&self, id: OperatorId) -> Option<u64> {
+        if self.passes.is_empty() {
+            return None;
+        }
+        let operator = self.operators.get(id.0 as usize)?;
+        let rank = self.lanes.get(operator.lane.0 as usize)?.rank;
+        let until = self.passes.partition_point(|pass| (pass.rank, pass.from) <= (rank, operator.start));
+        let pass = self.passes.get(until.checked_sub(1)?)?;
+        (pass.rank == rank).then_some(pass.batch)
+    }
+
+    /// Samples of a pass of the chosen iteration on average, as a share of the batch size; 1 where all run on as many.
+    pub fn mean_pass(&self) -> f64 {
+        let chosen = || self.passes.iter().filter(|pass| pass.is_chosen);
+        let samples: f64 = chosen().map(|pass| pass.batch as f64).sum();
+        match (chosen().count(), self.batch_size) {
+            (count @ 1.., Some(size @ 1..)) => samples / (count as f64 * size as f64),
+            _ => 1.0,
+        }
+    }
+}

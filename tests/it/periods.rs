@@ -1,5 +1,6 @@
 //! From where to where an iteration is measured, and how often it repeats: loops whose period is known by construction.
 
+use retime::session::Timeline;
 use retime_core::engine::{Loaded, Summary};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::{Scenario, parse_step};
@@ -228,4 +229,18 @@ fn batches_of_unlike_size_count_each_for_itself_and_leave_parameters_alone() {
     assert_eq!(of(&["resize-batch 32"]), (4, 112.0, 4));
     let told = loaded.diagnostics().sorted().into_iter().find(|found| found.code == "unlike-batches").cloned();
     assert!(told.unwrap().message.contains("32 to 64 samples: throughput counts 224"));
+}
+
+#[test]
+fn an_iteration_of_several_recorded_steps_is_one_step_in_its_export() {
+    let loaded = micro_batches(1, (1_000, true)).loaded();
+    let outcome = engine().evaluate(&loaded, &Scenario::default(), 0);
+    let bytes = Timeline::new(&outcome).chrome(&loaded).unwrap();
+    let again = engine().load_bytes(&bytes, "again.json", &BuildOptions::default()).unwrap();
+    let of = |loaded: &Loaded| {
+        let summary = loaded.replay.summary.clone();
+        (summary.repeats, summary.steady_ns, summary.memory.unwrap().kinds, summary.steady.basis)
+    };
+    assert_eq!(of(&again), of(&loaded));
+    assert_eq!(again.graph.ranks[0].iteration, "ProfilerStep#7");
 }

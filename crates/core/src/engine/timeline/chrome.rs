@@ -11,7 +11,6 @@ use crate::cost::Shape;
 use crate::engine::Loaded;
 use crate::graph::timed::NO_TASK;
 use crate::graph::{Collective, DependencyKind, Lane, LaneId, LaneKind, NodeId, RankPart, TaskId, TaskKind};
-use crate::trace::steps::is_step_name;
 use crate::units::{DurNs, TimeNs};
 
 /// Host processes are numbered from here by rank, clear of the device numbers that stand for GPU processes.
@@ -365,10 +364,9 @@ fn step_number(part: &RankPart) -> u64 {
     part.iteration.rsplit(['#', ' ']).next().and_then(|number| number.parse().ok()).unwrap_or(1)
 }
 
-/// The name of the chosen step in the file; empty where the rank has no steps.
+/// The name of the chosen step in the file, one however many recorded steps it consists of; empty where the rank has no steps.
 fn step_name(part: &RankPart) -> String {
-    let is_told = part.iteration.is_empty() || is_step_name(&part.iteration);
-    if is_told { part.iteration.clone() } else { format!("ProfilerStep#{}", step_number(part)) }
+    if part.iteration.is_empty() { String::new() } else { format!("ProfilerStep#{}", step_number(part)) }
 }
 
 fn is_thread(lane: Option<Lane>) -> bool {

@@ -14,6 +14,7 @@ use retime_core::analysis::roofline::{
 };
 use retime_core::cost::significant::significant;
 use retime_core::device::{DeviceKind, DeviceProfile};
+use retime_core::diagnostic::{Diagnostic, Severity};
 use retime_core::graph::LaneKind;
 use retime_core::units::{BytesPerSec, DurNs, Percent};
 
@@ -38,6 +39,9 @@ struct Answer {
     /// Ranks whose work ran under other roofs, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<String>,
+    /// What it means that kernels compute faster than their units do, where some do.
+    #[serde(skip)]
+    above_compute: Option<&'static str>,
 }
 
 /// The lowest of the three planes over both intensities: a row per communication intensity.
@@ -94,12 +98,30 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
         unknown_kernels,
         unknown_seconds,
         left_out: left_out(&beside, &device),
+        above_compute: above_compute(&points, &place),
         ..answer(&place, points, &systems::series(args)?)
     };
-    let json = input::Envelope::new(&opened.loaded, answer);
+    let mut json = input::Envelope::new(&opened.loaded, answer);
+    json.diagnostics.extend(json.answer.above_compute.map(|why| Diagnostic {
+        severity: Severity::Warning,
+        code: "above-compute-roof",
+        message: why.to_owned(),
+        place: None,
+        count: 1,
+    }));
     let table = || table(&json.answer.points, &place);
     output::write(&args.common.input.output, &json, |out| describe(&json.answer, &table(), out), table)?;
     Ok(())
+}
+
+/// What it means that a point computes faster than the units that its arguments name; `None` where none does.
+fn above_compute(points: &[Point], place: &Place<'_>) -> Option<&'static str> {
+    let is_above =
+        |point: &Point| point.bound == Limit::Compute && point.throughput > place.roofs(point.computed_with).peak.0;
+    points.iter().any(is_above).then_some(
+        "above 100 % of the compute roof: the kernels compute with other units or fewer bits than their arguments say (TF32 for FP32), \
+         or less than these tell",
+    )
 }
 
 /// The device with the roofs that the arguments give.
@@ -132,6 +154,7 @@ fn answer(place: &Place<'_>, points: Vec<Point>, series: &AlgorithmSeries) -> An
         unknown_kernels: 0,
         unknown_seconds: 0.0,
         left_out: None,
+        above_compute: None,
     }
 }
 
@@ -175,6 +198,9 @@ fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::
         |point: &Point| point.bound == Limit::Memory && point.load.bytes > roofs.memory.0 * point.load.seconds;
     if answer.points.iter().any(is_above) {
         writeln!(out, "above 100 % of the memory roof: what lies in a cache does not cross the memory")?;
+    }
+    if let Some(why) = answer.above_compute {
+        writeln!(out, "{why}")?;
     }
     if answer.unknown_kernels > 0 {
         let shown: f64 = answer.points.iter().map(|point| point.load.seconds).sum();

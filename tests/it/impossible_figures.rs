@@ -11,7 +11,9 @@ use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::{Scenario, parse_step};
 use retime_core::trace::OpenOptions;
 use retime_core::units::DurNs;
+use serde_json::Value;
 
+use crate::support::program::{json, retime};
 use crate::support::{engine, sample};
 
 const CPU: &str = "dlrm-ddp-b256-fp32-cpu.kineto.json.gz";
@@ -448,4 +450,25 @@ fn what_no_model_covers_keeps_its_time_on_another_host() {
         assert!(summary.steady_ns >= DurNs(40_000), "{host}: {} of 60 µs", summary.steady_ns);
         assert!(summary.steady_band.high_ns > summary.steady_band.low_ns, "{host}: {:?}", summary.steady_band);
     }
+}
+
+#[test]
+fn what_is_above_the_compute_roof_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |size: u64| {
+        let path = folder.path().join("product.json");
+        std::fs::write(&path, product(size)).unwrap();
+        let path = path.display().to_string();
+        let answer = json(&["roofline", &path]);
+        let is_told = |found: &Value| found["code"] == "above-compute-roof";
+        let output = retime().args(["roofline", &path]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (
+            answer["diagnostics"].as_array().unwrap().iter().any(is_told),
+            text.contains("above 100 % of the compute roof"),
+        )
+    };
+    // 13 and 107 TFLOP/s, of which an A100 reaches 19.5 in single precision.
+    assert_eq!(told(512), (false, false));
+    assert_eq!(told(1024), (true, true));
 }

@@ -156,6 +156,11 @@ fn peak_of(calls: &[(u32, u32, i64, i64, u32)], copies: usize) -> i64 {
 
 /// The figures of such a trace on devices of such names and GiB; each step is written as often as said, its calls one after another.
 fn of_devices(devices: [(&str, u64); 2], calls: &[(u32, u32, i64, i64, u32)], copies: usize) -> Summary {
+    opened_of_devices(devices, calls, copies).replay.summary.clone()
+}
+
+/// Such a trace, opened.
+fn opened_of_devices(devices: [(&str, u64); 2], calls: &[(u32, u32, i64, i64, u32)], copies: usize) -> Loaded {
     let mut events = Vec::new();
     for step in 0..3 {
         let at = 1_000 * step;
@@ -187,8 +192,7 @@ fn of_devices(devices: [(&str, u64); 2], calls: &[(u32, u32, i64, i64, u32)], co
         .map(|(id, (name, gib))| format!(r#"{{"id":{id},"name":"{name}","totalGlobalMem":{}}}"#, gib << 30));
     let devices = devices.collect::<Vec<_>>().join(",");
     let text = format!(r#"{{"deviceProperties":[{devices}],"traceEvents":[{}]}}"#, events.join(","));
-    let loaded = engine().load_bytes(text.as_bytes(), "memory.json", &BuildOptions::default()).unwrap();
-    loaded.replay.summary.clone()
+    engine().load_bytes(text.as_bytes(), "memory.json", &BuildOptions::default()).unwrap()
 }
 
 #[test]
@@ -225,4 +229,19 @@ fn memory_of_a_process_on_two_unlike_devices_is_held_against_the_device_that_it_
     assert_eq!(gib(1, 30), (30, 80, Some(true)));
     assert_eq!(gib(12, 20), (12, 16, Some(true)), "the fuller for its memory");
     assert_eq!(gib(1, 79), (79, 80, Some(false)));
+}
+
+#[test]
+fn allocations_beyond_the_device_are_left_out_and_it_is_said() {
+    let devices = [("NVIDIA H100 80GB HBM3", 80); 2];
+    let calls = [(100, 0, 200 << 10, 200 << 10, 1), (500, 0, -200 << 10, 0, 1)];
+    for own in [&calls[..], &[&calls[..], &[(200, 0, 100, 300, 2), (300, 0, -100, 200, 2)]].concat()] {
+        let loaded = opened_of_devices(devices, own, 1);
+        let told =
+            loaded.diagnostics().sorted().into_iter().find(|found| found.code == "allocations-left-out").cloned();
+        assert!(told.unwrap().message.contains("3 of them, of up to 200"));
+        let memory = loaded.replay.summary.memory.clone();
+        assert!(memory.is_none_or(|memory| !memory.missing.is_empty()));
+        assert_ne!(loaded.replay.summary.fits, Some(true));
+    }
 }

@@ -312,6 +312,9 @@ impl Engine {
         refuted::tell(&base, &mut notes);
         refuted::tell_overlaps(&graph, &mut notes);
         let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));
+        if let Some(left_out) = memory::left_out(&job, &graph) {
+            notes.add(Severity::Warning, "allocations-left-out", "", None, || format!("memory is without {left_out}"));
+        }
         let base = Arc::new(base.with_memory(memory));
         let untouched = Scenario::default();
         let replay = || outcome_of(scenario::resolve(&base, &untouched, &context), None, &untouched, 0);

@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::graph::OperatorId;
 use crate::units::{Bytes, TimeNs};
 
-pub use sources::{by, of_job};
+pub use sources::{by, left_out, of_job};
 pub use summary::{HostTimes, KindBytes, MemorySummary, RankMemorySummary, Simulated};
 
 /// What a buffer holds.

@@ -57,13 +57,22 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
         let why = "what the allocator held before beside parameters and optimizer state: its total was not recorded";
         unknown.push(why.to_owned());
     }
-    let is_beyond = |args: &MemoryArgs| args.bytes.unsigned_abs() > most_at_once(rank, trace, args.device);
-    let beyond = trace.memory.iter().filter(|(_, args)| is_beyond(args)).count();
-    if beyond > 0 {
-        unknown.push(format!("recorded allocations that are larger than the device's memory, {beyond} of them"));
-    }
     let device_bytes = other_device(rank, trace, &calls);
     Some(RankMemory { device_bytes, ..RankMemory::new(MemorySource::Allocator, buffers, unknown) })
+}
+
+/// What to say of recorded calls that are left out, since they give more than the device has: as they say, it does not fit, or the
+/// device's memory is not as recorded.
+pub(super) fn beyond(rank: Rank<'_>) -> Option<String> {
+    let trace = rank.of_job.trace.as_ref()?;
+    let is_beyond =
+        |args: &&MemoryArgs| args.bytes > 0 && args.bytes.unsigned_abs() > most_at_once(rank, trace, args.device);
+    let beyond = || trace.memory.iter().map(|(_, args)| args).filter(is_beyond);
+    let most = beyond().map(|args| Bytes(args.bytes.unsigned_abs())).max()?;
+    let calls = beyond().count();
+    Some(format!(
+        "recorded allocations that are larger than the device's memory, {calls} of them, of up to {most}: they are left out"
+    ))
 }
 
 /// What the allocator held of the device at most in the iteration and no tensor had, as a share of the `peak` of these; `None` where it

@@ -37,7 +37,9 @@ pub fn of_job(job: &Job, graph: &ExecutionGraph, tables: &[Vec<u64>]) -> JobMemo
     let device_work = device_work(graph);
     let of_rank = |place| {
         let rank = rank(job, graph, tables, place, &device_work)?;
-        BEST_FIRST.into_iter().find_map(|source| read(rank, source))
+        let mut memory = BEST_FIRST.into_iter().find_map(|source| read(rank, source))?;
+        memory.missing.extend(recorded::beyond(rank));
+        Some(memory)
     };
     (0..graph.ranks.len()).into_par_iter().map(of_rank).collect()
 }
@@ -51,6 +53,12 @@ pub fn by(
     source: MemorySource,
 ) -> Option<RankMemory> {
     read(rank(job, graph, tables, place, &device_work(graph))?, source)
+}
+
+/// What to say of recorded allocations that are left out, of the first rank that has any.
+pub fn left_out(job: &Job, graph: &ExecutionGraph) -> Option<String> {
+    let device_work = vec![Vec::new(); graph.ranks.len()];
+    (0..graph.ranks.len()).find_map(|place| recorded::beyond(rank(job, graph, &[], place, &device_work)?))
 }
 
 /// By rank its kernels and copies.

@@ -232,6 +232,17 @@ fn memory_of_a_process_on_two_unlike_devices_is_held_against_the_device_that_it_
 }
 
 #[test]
+fn calls_that_stand_twice_a_little_later_count_once() {
+    let shifted = [(10, 0, 100, 300, 1), (11, 0, 100, 300, 1), (300, 0, -100, 200, 1), (301, 0, -100, 200, 1)];
+    assert_eq!(peak_of(&shifted, 1), 300, "the totals do not change with the copies");
+}
+
+#[test]
+fn what_goes_back_twice_was_given_between_and_totals_say_how_much_is_there() {
+    assert_eq!(peak_of(&[(200, 0, -100, 200, 1), (400, 0, -50, 150, 2)], 1), 300, "before the first of each step");
+}
+
+#[test]
 fn allocations_beyond_the_device_are_left_out_and_it_is_said() {
     let devices = [("NVIDIA H100 80GB HBM3", 80); 2];
     let calls = [(100, 0, 200 << 10, 200 << 10, 1), (500, 0, -200 << 10, 0, 1)];

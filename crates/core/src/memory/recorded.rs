@@ -1,6 +1,6 @@
 //! The allocator's calls as the profiler recorded them.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::operators::is_free;
 use crate::graph::{LaneId, OperatorId, Phase};
@@ -35,17 +35,22 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     if !calls.iter().any(|call| call.at >= TimeNs(0) && call.at.0 <= window.0) {
         return None;
     }
-    let (mut pieces, was_there) = pieces(rank, &calls);
+    let Joined { mut pieces, changes, was_there } = join(rank, &calls);
     let known = parameters::read(rank);
     let passes = Passes::of(rank.graph, rank.part);
     let mut unknown = Vec::new();
-    let more = unrecorded(&calls);
-    if let Some(most) = more.iter().map(|piece| Bytes(piece.bytes)).max() {
+    let more = unrecorded(&calls, &changes);
+    if more.over as f64 > more.least {
+        let over = Bytes(more.over);
+        unknown
+            .push(format!("why recorded calls come to up to {over} more than the allocator's totals: it counts here"));
+    }
+    if let Some(most) = more.pieces.iter().map(|piece| Bytes(piece.bytes)).max() {
         unknown.push(format!(
             "which calls gave up to {most} of it: the allocator's totals hold them, no recorded call does"
         ));
     }
-    pieces.extend(more);
+    pieces.extend(more.pieces);
     let given_by = known.given_by.iter().copied().chain(std::iter::repeat(None));
     let mut gradients: Vec<(u64, Option<OperatorId>)> = known.gradients.iter().copied().zip(given_by).collect();
     let mut buffers: Vec<Buffer> = pieces.iter().map(|piece| buffer(rank, piece, &passes, &mut gradients)).collect();
@@ -159,13 +164,20 @@ pub(super) fn calls<'t>(rank: Rank<'_>, trace: &'t Trace) -> Vec<Call<'t>> {
     calls
 }
 
-/// Takes out calls that stand twice in the file: an address is not given twice at one time unless it went back between. The calls are in
-/// order of time.
+/// Takes out calls that stand twice in the file: an address is not given twice unless it went back between, and a call that leaves the
+/// total as the one before it of the same address and size is that one again, though it stands later. Where none that gave the address
+/// was recorded it may go back more often. The calls are in order of time.
 fn keep_once(calls: &mut Vec<Call<'_>>) {
     let mut last: FxHashMap<u64, MemoryArgs> = FxHashMap::default();
+    let given: FxHashSet<u64> = calls.iter().filter(|call| call.args.bytes > 0).map(|call| call.args.address).collect();
     calls.retain(|call| {
         let before = last.insert(call.args.address, *call.args);
-        call.args.address == 0 || before != Some(*call.args)
+        let is_again = |before: MemoryArgs| {
+            let may_be_later = call.args.total_allocated.is_some() && given.contains(&call.args.address);
+            let at = if may_be_later { before.at } else { call.args.at };
+            before == MemoryArgs { at, total_reserved: before.total_reserved, ..*call.args }
+        };
+        call.args.address == 0 || !before.is_some_and(is_again)
     });
 }
 
@@ -174,40 +186,80 @@ const IN_NO_ORDER: f64 = 0.01;
 
 /// What the allocator held by its own totals, and not by its calls: given by calls that were not recorded. Each piece is as large as
 /// it was at first, within what counts as no order.
-fn unrecorded(calls: &[Call<'_>]) -> Vec<Piece> {
+///
+/// # Arguments
+/// `changes`: by call how much more the pieces that were joined come to after it.
+fn unrecorded(calls: &[Call<'_>], changes: &[i64]) -> Unrecorded {
     let Some((first, total)) = calls.first().and_then(|call| Some((call, call.args.total_allocated?))) else {
-        return Vec::new();
+        return Unrecorded::default();
     };
     let mut held = i128::from(total) - i128::from(first.args.bytes);
     let most = calls.iter().filter_map(|call| call.args.total_allocated).max().unwrap_or(total);
-    let least = IN_NO_ORDER * most as f64;
-    let mut pieces: Vec<Piece> = Vec::new();
-    for call in calls.iter().filter(|_| first.args.on_device) {
-        held += i128::from(call.args.bytes);
-        let Some(total) = call.args.total_allocated else { continue };
-        let more = u64::try_from(i128::from(total) - held).unwrap_or_default();
-        let open = pieces.last_mut().filter(|piece| piece.until == AFTER);
-        if open.as_ref().is_some_and(|piece| more.abs_diff(piece.bytes) as f64 <= least) {
+    let mut found = Unrecorded { least: IN_NO_ORDER * most as f64, ..Unrecorded::default() };
+    let mut before = TimeNs(i64::MIN);
+    for (call, &change) in calls.iter().zip(changes).filter(|_| first.args.on_device) {
+        let Some(total) = call.args.total_allocated.map(i128::from) else {
+            held += i128::from(change);
             continue;
+        };
+        // What a call takes that no recorded one gave was given since the call before.
+        if change > call.args.bytes {
+            found.hold(total - i128::from(call.args.bytes) - held, before);
         }
-        if let Some(piece) = open {
-            piece.until = call.at;
-        }
-        if more as f64 > least {
-            pieces.push(Piece { from: call.at, until: AFTER, bytes: more, operator: None });
-        }
+        held += i128::from(change);
+        found.hold(total - held, call.at);
+        before = call.at;
     }
-    pieces
+    found
 }
 
-/// Allocations joined to their releases, and what was there before the first call beside what was released later; `None`
-/// where totals were not recorded.
-fn pieces(rank: Rank<'_>, calls: &[Call<'_>]) -> (Vec<Piece>, Option<u64>) {
+/// Pieces that no recorded call gave, one after another.
+#[derive(Default)]
+struct Unrecorded {
+    /// Sizes that differ by no more are one.
+    least: f64,
+    pieces: Vec<Piece>,
+    /// By how much calls come to more than totals at most.
+    over: u64,
+}
+
+impl Unrecorded {
+    /// Holds so many bytes from an instant on.
+    fn hold(&mut self, bytes: i128, from: TimeNs) {
+        self.over = self.over.max(u64::try_from(-bytes).unwrap_or_default());
+        let bytes = u64::try_from(bytes).unwrap_or_default();
+        let open = self.pieces.last_mut().filter(|piece| piece.until == AFTER);
+        if open.as_ref().is_some_and(|piece| bytes.abs_diff(piece.bytes) as f64 <= self.least) {
+            return;
+        }
+        if let Some(piece) = open {
+            piece.until = from;
+        }
+        if bytes as f64 > self.least {
+            self.pieces.push(Piece { from, until: AFTER, bytes, operator: None });
+        }
+    }
+}
+
+/// Allocations joined to their releases.
+struct Joined {
+    pieces: Vec<Piece>,
+    /// By call how much more they come to after it.
+    changes: Vec<i64>,
+    /// What was there before the first call beside what was released later; `None` where totals were not recorded.
+    was_there: Option<u64>,
+}
+
+/// Joins allocations to their releases.
+fn join(rank: Rank<'_>, calls: &[Call<'_>]) -> Joined {
     let mut callers: FxHashMap<LaneId, Callers<'_>> = FxHashMap::default();
     let mut live: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    let mut gone: FxHashMap<u64, TimeNs> = FxHashMap::default();
     let mut pieces: Vec<Piece> = Vec::new();
+    let mut changes = Vec::with_capacity(calls.len());
     let mut released_from_before = 0;
     for call in calls {
+        let mut change = call.args.bytes;
         let bytes = call.args.bytes.unsigned_abs();
         // Without addresses, what goes is taken to be the youngest of its size.
         let key = if call.args.address == 0 { bytes } else { call.args.address };
@@ -218,22 +270,34 @@ fn pieces(rank: Rank<'_>, calls: &[Call<'_>]) -> (Vec<Piece>, Option<u64>) {
             // An address that is given again was given back, though that was not recorded.
             if let Some(at) = there.pop_if(|_| call.args.address != 0) {
                 pieces[at].until = call.at;
+                change = change.saturating_sub_unsigned(pieces[at].bytes);
             }
             there.push(pieces.len());
             pieces.push(Piece { from: call.at, until: AFTER, bytes, operator });
         } else if let Some(at) = live.get_mut(&key).and_then(Vec::pop) {
             pieces[at].until = call.at;
+            change = 0_i64.saturating_sub_unsigned(pieces[at].bytes);
+        } else if let Some(&since) = gone.get(&key).filter(|_| call.args.address != 0) {
+            // An address that goes back again was given since, though that was not recorded; totals hold it, where they are known.
+            change = 0;
+            if !call.args.on_device || call.args.total_allocated.is_none() {
+                pieces.push(Piece { from: since, until: call.at, bytes, operator: None });
+            }
         } else {
             released_from_before += bytes;
             pieces.push(Piece { from: BEFORE, until: call.at, bytes, operator: None });
         }
+        if call.args.bytes <= 0 {
+            gone.insert(key, call.at);
+        }
+        changes.push(change);
     }
     // On a host the profiler's total counts from where it began to record.
     let first = calls.first().filter(|call| call.args.on_device);
     let first = first.and_then(|call| Some((call.args.total_allocated?, call.args.bytes)));
     let was_there =
         first.map(|(total, bytes)| total.saturating_add_signed(-bytes).saturating_sub(released_from_before));
-    (pieces, was_there)
+    Joined { pieces, changes, was_there }
 }
 
 fn buffer(rank: Rank<'_>, piece: &Piece, passes: &Passes, gradients: &mut Vec<(u64, Option<OperatorId>)>) -> Buffer {

@@ -33,14 +33,14 @@ struct Evidence<'a> {
 /// # Complexity
 /// O(events of the steps · log).
 pub(super) fn join(trace: &Trace, steps: &mut Vec<StepRange>) -> Option<(usize, usize)> {
-    let kinds = kinds(trace, steps)?;
+    let Turns { kinds, whole } = kinds(trace, steps)?;
     let longest = (0..kinds).max_by_key(|&kind| {
-        let of_kind = steps.iter().skip(kind).step_by(kinds).skip(1);
+        let of_kind = steps[..whole].iter().skip(kind).step_by(kinds).skip(1);
         of_kind.map(|step| step.end.since(step.start)).max()
     })?;
     let first = (longest + 1) % kinds;
     let all = steps.len();
-    let turns: Vec<StepRange> = steps[first..].chunks_exact(kinds).map(joined).collect();
+    let turns: Vec<StepRange> = steps[first..whole].chunks_exact(kinds).map(joined).collect();
     let left_out = all - turns.len() * kinds;
     *steps = turns;
     Some((kinds, left_out))
@@ -52,8 +52,17 @@ fn joined(turn: &[StepRange]) -> StepRange {
     StepRange { name, end: last.end, parts: turn.len() as u32, ..first.clone() }
 }
 
-/// How many kinds of steps take turns.
-fn kinds(trace: &Trace, steps: &[StepRange]) -> Option<usize> {
+/// Steps that take turns.
+#[derive(Clone, Copy)]
+struct Turns {
+    /// How many kinds of them there are.
+    kinds: usize,
+    /// How many of the steps keep to them: those behind, fewer than a turn, may be cut.
+    whole: usize,
+}
+
+/// By how many kinds steps take turns.
+fn kinds(trace: &Trace, steps: &[StepRange]) -> Option<Turns> {
     if steps.len() < 4 {
         return None;
     }
@@ -67,7 +76,8 @@ fn kinds(trace: &Trace, steps: &[StepRange]) -> Option<usize> {
     let by_time = Evidence { values: &periods, within: 0.05, across: 0.25, turns: 3 };
     // The first step is often longer than those that follow.
     let settled = |evidence: &Evidence<'_>| Evidence { values: &evidence.values[1..], ..*evidence }.kinds();
-    let found = |evidence: Evidence<'_>| evidence.kinds().or_else(|| settled(&evidence));
+    let after_first = |turns: Turns| Turns { whole: turns.whole + 1, ..turns };
+    let found = |evidence: Evidence<'_>| evidence.kinds().or_else(|| settled(&evidence).map(after_first));
     found(by_calls).or_else(|| found(by_time))
 }
 
@@ -77,16 +87,22 @@ fn calls(trace: &Trace, step: &StepRange) -> usize {
 }
 
 impl Evidence<'_> {
-    /// The fewest kinds by which the values take turns.
-    fn kinds(&self) -> Option<usize> {
-        let most = (self.values.len() / self.turns).min(MOST_KINDS);
-        (2..=most).find(|&kinds| {
-            let of_kind = |kind: usize| range(self.values.iter().skip(kind).step_by(kinds).copied());
-            let ranges: Vec<(f64, f64)> = (0..kinds).map(of_kind).collect();
-            let is_alike = ranges.iter().all(|(least, most)| *most <= least * (1.0 + self.within));
-            let (least, most) = range(ranges.iter().map(|(least, _)| *least));
-            is_alike && most > least * (1.0 + self.across)
-        })
+    /// The fewest kinds by which the values take turns: all of them, else those of whole turns, behind which the recording stopped.
+    fn kinds(&self) -> Option<Turns> {
+        let all = self.values.len();
+        let most = (all / self.turns).min(MOST_KINDS);
+        let of_all = (2..=most).map(|kinds| Turns { kinds, whole: all });
+        let of_whole = (2..=most).map(|kinds| Turns { kinds, whole: all - all % kinds });
+        of_all.chain(of_whole).find(|turns| self.take(*turns))
+    }
+
+    /// Whether the values take such turns.
+    fn take(&self, Turns { kinds, whole }: Turns) -> bool {
+        let of_kind = |kind: usize| range(self.values[..whole].iter().skip(kind).step_by(kinds).copied());
+        let ranges: Vec<(f64, f64)> = (0..kinds).map(of_kind).collect();
+        let is_alike = ranges.iter().all(|(least, most)| *most <= least * (1.0 + self.within));
+        let (least, most) = range(ranges.iter().map(|(least, _)| *least));
+        is_alike && most > least * (1.0 + self.across)
     }
 }
 
@@ -133,6 +149,10 @@ mod tests {
         assert_eq!(turns[1], ("ProfilerStep#3 to ProfilerStep#5".to_owned(), 1800));
         let by_calls = [(1000, 30), (980, 10)].repeat(3);
         assert_eq!(found(&by_calls)[0], ("ProfilerStep#1 to ProfilerStep#2".to_owned(), 1980), "behind the longer");
+        let cut = found(&[&by_calls[..], &[(980, 10)]].concat());
+        assert_eq!(cut.len(), 2, "the recording stops inside a turn");
+        let cut = found(&[&[(400, 5), (400, 5), (1000, 5)].repeat(3)[..], &[(900, 7)]].concat());
+        assert_eq!((cut.len(), cut[2].1), (3, 1800), "the last step is of no whole turn");
         let (_, odd) = steps_and_odd_ranges(&recorded(&by_calls));
         assert_eq!((odd.kinds, odd.beside_turns), (2, 2), "the first and the last are of no whole turn");
     }

@@ -96,6 +96,7 @@ impl ByHand {
             trace_index: 0,
             device: None,
             unlike: None,
+            batches: 1,
             clock: Clock::default(),
             iteration: String::new(),
             window_start: TimeNs(0),

@@ -181,11 +181,11 @@ fn equal_layers_of_one_pass_are_no_micro_batches() {
     assert_eq!(accumulated(&micro_batches(1, (4_000, false))), (4, 1, [4, 4]));
 }
 
-/// Steps of four passes through one layer, of 64, 64, 64 and 32 samples, with an update behind each fourth.
-fn unlike_batches() -> Loop {
+/// Steps of passes through one layer, of so many samples (none where that is 0), with an update behind the fourth.
+fn passes(batches: [u32; 4]) -> Loop {
     let mut repeated = Loop::new(12);
     for number in 0..12 {
-        let (at, batch) = (1_000 * number, if number % 4 == 3 { 32 } else { 64 });
+        let (at, batch) = (1_000 * number, batches[number as usize % 4]);
         let mut event = |category: &str, name: &str, thread: u32, from: u32, dur: u32, args: &str| {
             repeated.events.push(format!(
                 r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{thread},"ts":{},"dur":{dur},"args":{{{args}}}}}"#,
@@ -199,6 +199,13 @@ fn unlike_batches() -> Loop {
         if number % 4 == 0 {
             event("user_annotation", &format!("ProfilerStep#{}", number / 4), 1, 0, 4_000, "");
         }
+        if number % 4 == 3 {
+            event("user_annotation", "Optimizer.step#Adam.step", 1, 600, 300, "");
+            event("cpu_op", "aten::_foreach_add_", 1, 610, 200, "");
+        }
+        if batch == 0 {
+            continue;
+        }
         event("cpu_op", "aten::linear", 1, 10, 60, &dims(format!("[{batch},1024],[1024,1024],[1024]")));
         event("cpu_op", "aten::addmm", 1, 15, 50, &dims(format!("[1024],[{batch},1024],[1024,1024]")));
         let launch = format!(r#""correlation":{},"stream":7,"device":0"#, number + 1);
@@ -208,17 +215,13 @@ fn unlike_batches() -> Loop {
         event("cpu_op", "aten::mm", 1, 405, 20, &dims(format!("[1024,{batch}],[{batch},1024]")));
         event("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 1, 500, 50, "");
         event("cpu_op", "torch::autograd::AccumulateGrad", 1, 510, 30, &dims("[1024,1024]".to_owned()));
-        if number % 4 == 3 {
-            event("user_annotation", "Optimizer.step#Adam.step", 1, 600, 300, "");
-            event("cpu_op", "aten::_foreach_add_", 1, 610, 200, "");
-        }
     }
     repeated
 }
 
 #[test]
 fn batches_of_unlike_size_count_each_for_itself_and_leave_parameters_alone() {
-    let loaded = unlike_batches().loaded();
+    let loaded = passes([64, 64, 64, 32]).loaded();
     let of = |lines: &[&str]| {
         let steps = lines.iter().map(|line| parse_step(line).unwrap()).collect();
         let summary = engine().evaluate(&loaded, &Scenario { steps, ..Scenario::default() }, 0).summary;
@@ -243,4 +246,27 @@ fn an_iteration_of_several_recorded_steps_is_one_step_in_its_export() {
     };
     assert_eq!(of(&again), of(&loaded));
     assert_eq!(again.graph.ranks[0].iteration, "ProfilerStep#7");
+}
+
+#[test]
+fn ranks_on_unlike_numbers_of_batches_count_theirs_and_hold_one_set_of_parameters_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_rank = |(rank, batches): (usize, [u32; 4])| {
+        let path = folder.path().join(format!("rank{rank}.json"));
+        let events = passes(batches).events.join(",");
+        let info = format!(r#""distributedInfo":{{"rank":{rank},"world_size":2}}"#);
+        std::fs::write(&path, format!(r#"{{{info},"traceEvents":[{events}]}}"#)).unwrap();
+        path
+    };
+    let summary = |ranks: [[u32; 4]; 2]| {
+        let paths: Vec<_> = ranks.into_iter().enumerate().map(of_rank).collect();
+        let loaded = engine().load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0);
+        let summary = loaded.replay.summary.clone();
+        let parameters = summary.memory.as_ref().unwrap().ranks.iter().map(|rank| rank.kinds.parameters.0 >> 20);
+        (summary.job_samples(), parameters.collect::<Vec<u64>>())
+    };
+    assert_eq!(summary([[64; 4], [64, 64, 0, 0]]), (384.0, vec![4, 4]));
+    assert_eq!(summary([[64, 0, 0, 0], [64; 4]]), (320.0, vec![4, 4]));
+    assert_eq!(summary([[64; 4], [32; 4]]), (384.0, vec![4, 4]));
+    assert_eq!(summary([[64; 4]; 2]), (512.0, vec![4]), "one stands for both");
 }

@@ -73,7 +73,7 @@ pub struct ExecutionGraph {
     pub constants: Vec<ReplayConstants>,
     /// Batch size as far as the inputs tell.
     pub batch_size: Option<u64>,
-    /// How often forward and backward pass run in a step, each on a batch of that size, as far as the traces tell; else 1.
+    /// How often forward and backward pass run in a step, on the rank where that is most, each on a batch of that size, as far as the traces tell; else 1.
     pub batches: u32,
     /// The passes by rank and time, where they run on batches of unlike size; else empty.
     pub passes: Vec<Pass>,
@@ -119,6 +119,8 @@ pub struct RankPart {
     pub device: Option<RecordedDevice>,
     /// Another one that it used, which is unlike that.
     pub unlike: Option<RecordedDevice>,
+    /// How many batches its iteration runs on, as far as its trace tells; else 1.
+    pub batches: u32,
     /// Its clock, as it was before alignment.
     pub clock: Clock,
     /// Name of the chosen iteration, e.g. `ProfilerStep#12`; empty when the trace has no steps.

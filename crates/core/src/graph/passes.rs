@@ -33,12 +33,15 @@ impl ExecutionGraph {
         (pass.rank == rank).then_some(pass.batch)
     }
 
-    /// Samples of a pass of the chosen iteration on average, as a share of the batch size; 1 where all run on as many.
+    /// Samples of the chosen iteration of a rank on average, as a share of [`batches`](Self::batches) of the batch size; 1 where all run
+    /// on as many.
     pub fn mean_pass(&self) -> f64 {
         let chosen = || self.passes.iter().filter(|pass| pass.is_chosen);
         let samples: f64 = chosen().map(|pass| pass.batch as f64).sum();
-        match (chosen().count(), self.batch_size) {
-            (count @ 1.., Some(size @ 1..)) => samples / (count as f64 * size as f64),
+        let mut ranks: Vec<Rank> = chosen().map(|pass| pass.rank).collect();
+        ranks.dedup();
+        match (ranks.len(), self.batch_size) {
+            (count @ 1.., Some(size @ 1..)) => samples / (count as f64 * f64::from(self.batches) * size as f64),
             _ => 1.0,
         }
     }

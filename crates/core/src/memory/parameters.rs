@@ -47,14 +47,14 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     };
     let ids: Vec<OperatorId> = operators_of(graph, part).filter(inside).collect();
     let trains = ids.iter().any(|id| graph.operators[id.0 as usize].phase == Phase::Backward);
-    let mut found = if trains { accumulated(graph, &ids) } else { Parameters::default() };
+    let mut found = if trains { accumulated(graph, part, &ids) } else { Parameters::default() };
     if trains && found.each.is_empty() {
         found.each = updated(graph, &ids);
         found.gradients.clone_from(&found.each);
     }
     if !trains {
         found.each = weights(graph, &ids);
-        found.each.truncate(in_one_pass(graph, &found.each));
+        found.each.truncate(in_one_pass(part, &found.each));
     }
     if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
@@ -77,7 +77,7 @@ pub(crate) fn updated_bytes(graph: &ExecutionGraph, part: &RankPart) -> Option<(
         start >= part.iteration_start && start < part.iteration_end
     };
     let ids: Vec<OperatorId> = operators_of(graph, part).filter(inside).collect();
-    let accumulated = total(accumulated(graph, &ids).gradients);
+    let accumulated = total(accumulated(graph, part, &ids).gradients);
     let parameters = if accumulated > 0 { accumulated } else { total(updated(graph, &ids)) };
     let device_work: Vec<NodeId> =
         graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()).collect();
@@ -120,7 +120,7 @@ pub(super) fn bytes(operand: &Operand) -> u64 {
 
 /// Gradients that the backward pass adds up, one per parameter. A sparse one looks as large as its table; what it holds is
 /// what the backward of the look-up wrote.
-fn accumulated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Parameters {
+fn accumulated(graph: &ExecutionGraph, part: &RankPart, ids: &[OperatorId]) -> Parameters {
     let is_accumulation = |id: &&OperatorId| name(graph, **id) == "torch::autograd::AccumulateGrad";
     let found = ids.iter().filter(is_accumulation).filter_map(|&id| Some((bytes(arguments(graph, id).first()?), id)));
     let at = |id: OperatorId| graph.operators[id.0 as usize].start;
@@ -136,7 +136,7 @@ fn accumulated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Parameters {
     };
     let (gradients, given_by) = each.iter().map(gradient).unzip();
     let mut found = Parameters { each, gradients, given_by, accumulated, ..Parameters::default() };
-    let parameters = in_one_pass(graph, &found.each);
+    let parameters = in_one_pass(part, &found.each);
     found.each.truncate(parameters);
     found.gradients.truncate(parameters);
     found.given_by.truncate(parameters);
@@ -145,8 +145,8 @@ fn accumulated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Parameters {
 }
 
 /// How many of the sizes are of one pass, where the iteration runs on several batches and each pass has the same.
-fn in_one_pass(graph: &ExecutionGraph, sizes: &[u64]) -> usize {
-    let batches = graph.batches.max(1) as usize;
+fn in_one_pass(part: &RankPart, sizes: &[u64]) -> usize {
+    let batches = part.batches.max(1) as usize;
     let count = sizes.len() / batches;
     let repeats =
         sizes.len() == count * batches && count > 0 && sizes.chunks(count).all(|pass| pass == &sizes[..count]);

@@ -73,7 +73,10 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };
-    (graph.batches, graph.passes) = batches::count(ranks, &graph);
+    let (counts, passes) = batches::count(ranks, &graph);
+    graph.batches = counts.iter().copied().max().unwrap_or(1);
+    graph.ranks.iter_mut().zip(counts).for_each(|(part, count)| part.batches = count);
+    graph.passes = passes;
     note_passes(&mut graph);
     (graph, timed)
 }
@@ -87,6 +90,9 @@ fn note_passes(graph: &mut ExecutionGraph) {
     let (Some(least), Some(most)) = (least, most) else { return };
     let (count, samples) = (sizes.len(), total(sizes.iter().copied()));
     let text = match graph.batch_size {
+        Some(_) if least == most => {
+            "ranks run on unlike numbers of samples in a step: throughput counts those of each".to_owned()
+        }
         Some(_) => {
             format!("{count} passes of a step run on {least} to {most} samples: throughput counts {samples} of them")
         }
@@ -477,6 +483,7 @@ fn parts(
             unlike: device(rank).and_then(|device| unlike(rank, &device)),
             device: device(rank),
             clock,
+            batches: 1,
             iteration: rank.window.name.clone(),
             window_start: zero,
             iteration_start: TimeNs(rank.window.split.unwrap_or(rank.window.start).since(zero).0),

@@ -15,31 +15,34 @@ const MOST: usize = 256;
 /// Share of the most calls of a forward pass that each of the others has at least: what begins or ends an iteration stands beside one.
 const ALIKE: f64 = 0.5;
 
-/// How many batches the iteration of `ranks` runs on, 1 where nothing tells of more; and its passes and those of the step before, where
-/// some of the iteration run on batches of another size.
+/// How many batches the iteration of each of `ranks` runs on, 1 where nothing tells of more; and its passes and those of the step before,
+/// where some of the iteration run on batches of another size, or some ranks on more of them.
 ///
 /// # Complexity
 /// O(n log n) in operators.
-pub(super) fn count(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> (u32, Vec<Pass>) {
-    let joined = ranks.iter().map(|rank| rank.window.batches).max().unwrap_or(1);
+pub(super) fn count(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> (Vec<u32>, Vec<Pass>) {
     let own = |part: &RankPart| part.iteration_start..part.iteration_end;
     let found: Vec<Calls> = graph.ranks.iter().map(|part| Calls::of(graph, part, own(part))).collect();
-    let count = match ranks.iter().filter_map(|rank| rank.input.trace.batches).max() {
-        Some(told) => NonZeroU32::get(told).saturating_mul(joined),
-        None => found.iter().map(Calls::passes).fold(joined, u32::max),
+    let told = ranks.iter().filter_map(|rank| rank.input.trace.batches).max().map(NonZeroU32::get);
+    let of_rank = |(rank, calls): (&Prepared<'_>, &Calls)| {
+        let joined = rank.window.batches;
+        told.map_or_else(|| calls.passes().max(joined), |told| told.saturating_mul(joined))
     };
+    let counts: Vec<u32> = ranks.iter().zip(&found).map(of_rank).collect();
+    let most = counts.iter().copied().max().unwrap_or(1);
     let mut passes: Vec<Pass> = Vec::new();
-    for (part, calls) in graph.ranks.iter().zip(&found).filter(|(_, calls)| calls.passes() == count) {
+    let each = graph.ranks.iter().zip(&found).zip(&counts);
+    for ((part, calls), _) in each.filter(|((_, calls), count)| most > 1 && calls.passes() == **count) {
         let before = Calls::of(graph, part, TimeNs(i64::MIN)..part.iteration_start);
         passes.extend(before.sizes(graph, part, false));
         passes.extend(calls.sizes(graph, part, true));
     }
     let mut sizes = passes.iter().filter(|pass| pass.is_chosen).map(|pass| pass.batch);
     let first = sizes.next();
-    if sizes.all(|size| Some(size) == first) {
+    if sizes.all(|size| Some(size) == first) && counts.iter().all(|&count| count == most) {
         passes.clear();
     }
-    (count, passes)
+    (counts, passes)
 }
 
 /// Calls of the forward and of the backward pass, in order of time.
@@ -73,7 +76,7 @@ impl Calls {
     /// Each pass with its batch; empty where not each tells one size.
     fn sizes(&self, graph: &ExecutionGraph, part: &RankPart, is_chosen: bool) -> Vec<Pass> {
         let count = self.passes() as usize;
-        let Some(main) = self.main.filter(|_| count > 1) else { return Vec::new() };
+        let Some(main) = self.main.filter(|_| !self.backward.is_empty()) else { return Vec::new() };
         let mut from = 0;
         let pass = |own: &[(TimeNs, u64)]| {
             let (begins, ends) = (*self.forward.get(from)?, own.first()?.0);

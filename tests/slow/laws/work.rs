@@ -80,7 +80,7 @@ fn tensors_of(operands: &Operands) -> Vec<(f64, f64)> {
         other => std::slice::from_ref(other),
     });
     let size = |operand: &Operand| {
-        let elements = operand.dims().filter(|dims| !dims.is_empty())?.iter().map(|&size| size as f64).product();
+        let elements: f64 = operand.dims().filter(|dims| !dims.is_empty())?.iter().map(|&size| size as f64).product();
         Some((elements, operand.bytes().0 as f64))
     };
     lists.filter_map(size).filter(|&(elements, _)| elements > 0.0).collect()
@@ -152,7 +152,10 @@ fn of_operator(subject: &Subject, outcome: &Outcome, operator: OperatorId, nodes
     let (elements, bytes) = (ratios(&was, &now, |it| it.0)?, ratios(&was, &now, |it| it.1)?);
     // The type of numbers beside tensors may be that of the result.
     let numbers = ratios(&numbers_of(old), &numbers_of(new), |it| it.1).unwrap_or(bytes);
-    let bytes = (bytes.0.min(numbers.0), bytes.1.max(numbers.1));
+    // An expanded tensor is read once, and the result has all of its elements.
+    let spread = |operand: &Operand| matches!(operand, Operand::Tensor { expanded, .. } if !expanded.is_empty());
+    let results = if new.inputs.iter().any(spread) { elements } else { bytes };
+    let bytes = (bytes.0.min(numbers.0).min(results.0), bytes.1.max(numbers.1).max(results.1));
     let is_told = |work: &Work| !matches!(work.family, Family::Embedding | Family::Collective);
     let mut all = works.iter().filter(|(before, _)| is_told(before));
     let (before, after) = all.find(|(before, after)| !is_as_tensors(before, after, elements, bytes))?;

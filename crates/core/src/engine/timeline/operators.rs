@@ -35,6 +35,8 @@ struct Run {
     tasks: Vec<(TaskId, OperatorId)>,
     /// How many of them launch or compute.
     works: usize,
+    /// How many of those were traced.
+    traced: usize,
 }
 
 impl Calls {
@@ -50,7 +52,7 @@ impl Calls {
             captured: BTreeMap::new(),
         };
         for (root, runs) in runs(timeline, &calls.outermost) {
-            let traced: usize = runs.iter().filter(|run| !run.is_added).map(|run| run.works).sum();
+            let traced: usize = runs.iter().filter(|run| !run.is_added).map(|run| run.traced).sum();
             let mut next = 1;
             for run in runs {
                 // A launch that was added to an operator is no call of it.
@@ -128,12 +130,14 @@ fn runs(timeline: &Timeline<'_>, outermost: &[OperatorId]) -> BTreeMap<OperatorI
         let goes_on = current == Some((shown.lane, root));
         let same = known.iter().rposition(|run| if goes_on { true } else { !run.is_added && !is_added });
         let at = same.unwrap_or_else(|| {
-            known.push(Run { lane: shown.lane, is_added, tasks: Vec::new(), works: 0 });
+            known.push(Run { lane: shown.lane, is_added, tasks: Vec::new(), works: 0, traced: 0 });
             known.len() - 1
         });
         known[at].is_added &= is_added;
         known[at].tasks.push((shown.task, operator));
-        known[at].works += usize::from(matches!(shown.kind, TaskKind::Runtime | TaskKind::Compute));
+        let works = usize::from(matches!(shown.kind, TaskKind::Runtime | TaskKind::Compute));
+        known[at].works += works;
+        known[at].traced += if is_added { 0 } else { works };
         current = Some((shown.lane, root));
     }
     runs

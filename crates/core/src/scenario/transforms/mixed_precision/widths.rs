@@ -20,7 +20,7 @@ pub(super) fn kept(draft: &Draft<'_>) -> Vec<bool> {
             lanes.entry(task.lane).or_default().push(operator);
         }
     }
-    let mut widths = Widths { draft, kept: vec![None; draft.graph().operators.len()], sums_wide: false };
+    let mut widths = Widths { draft, kept: vec![None; draft.graph().operators.len()], wide_sums: 0 };
     // What goes back through an operator is as wide as what it made.
     for phase in [Phase::Forward, Phase::Backward] {
         for operators in lanes.values() {
@@ -33,8 +33,8 @@ pub(super) fn kept(draft: &Draft<'_>) -> Vec<bool> {
 struct Widths<'d, 'b> {
     draft: &'d Draft<'b>,
     kept: Vec<Option<bool>>,
-    /// Whether a sum of two activations keeps its width.
-    sums_wide: bool,
+    /// Sums of two activations in the forward pass that keep their width, less those that do not: gradients are summed as most of them.
+    wide_sums: i64,
 }
 
 impl Widths<'_, '_> {
@@ -46,9 +46,11 @@ impl Widths<'_, '_> {
         let graph = self.draft.graph();
         for &id in operators {
             let own = graph.operators[id.0 as usize].phase;
-            // Each pass begins with inputs.
-            if before.replace(own) != Some(own) {
-                (is_wide, was_wide) = (true, false);
+            // A forward pass begins with inputs; old traces have sums of gradients between those of the backward pass as if of it.
+            let last = before.replace(own);
+            if last != Some(own) {
+                is_wide |= own == Phase::Forward && last != Some(Phase::Backward);
+                was_wide = false;
             }
             if own != phase {
                 continue;
@@ -65,10 +67,12 @@ impl Widths<'_, '_> {
                     was_wide |= phase == Phase::Forward && (lasts || is_in_32_bits(name));
                 }
                 _ => {
-                    let wide =
-                        self.forward_of(id).unwrap_or(is_wide || self.is_sum(id) && (was_wide || self.sums_wide));
+                    let joins = self.is_sum(id) && if phase == Phase::Forward { was_wide } else { self.wide_sums > 0 };
+                    let wide = self.forward_of(id).unwrap_or(is_wide || joins);
                     self.set(id, wide);
-                    self.sums_wide |= wide && phase == Phase::Forward && self.is_sum(id);
+                    if phase == Phase::Forward && self.is_sum(id) {
+                        self.wide_sums += if joins { 1 } else { -i64::from(!wide) };
+                    }
                     is_wide = wide;
                 }
             }

@@ -32,7 +32,7 @@ pub fn rows(sources: &Sources, is_seen: &dyn Fn(NodeId) -> bool) -> Vec<Group> {
             tree.add(node, told.simulated(node, task));
         }
     }
-    tree.add_tasks_of_the_scenario(is_seen);
+    tree.add_tasks_of_the_scenario(&inside, is_seen);
     tree.flattened()
 }
 
@@ -92,11 +92,12 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Counts what the scenario added in the rows of the operators that it belongs to.
-    fn add_tasks_of_the_scenario(&mut self, is_seen: &dyn Fn(NodeId) -> bool) {
+    /// Counts what the scenario added to the iteration, beside a task that is `inside`, in the rows of the operators that it belongs to.
+    fn add_tasks_of_the_scenario(&mut self, inside: &[bool], is_seen: &dyn Fn(NodeId) -> bool) {
         let sources = self.sources;
         let (edited, traced) = (sources.view_model.graph(&sources.loaded), self.graph.tasks.node_count());
-        for (number, added) in sources.outcome.resolved.added.iter().enumerate() {
+        let all = sources.outcome.resolved.added.iter().enumerate();
+        for (number, added) in all.filter(|(_, added)| inside[added.beside.index()]) {
             let node = NodeId::new(traced + number);
             let Some(mut task) =
                 edited.tasks.node_weight(node).filter(|_| is_work(added.kind) && is_seen(node)).copied()

@@ -57,6 +57,15 @@ fn batched_lookups_have_one_update_and_one_copy_of_each_list_whatever_their_tabl
 }
 
 #[test]
+fn gradients_that_are_added_on_the_host_are_said_to_be_left_out() {
+    let trace = crate::support::sample("mlp-b256-fp32-cpu.kineto.json.gz").display().to_string();
+    let answer = simulated(&trace, &["accumulate 2"]);
+    let effects = answer["steps"][0]["effects"].as_array().unwrap();
+    let is_told = |effect: &Value| effect["text"].as_str().is_some_and(|text| text.starts_with("6 gradients sparse"));
+    assert!(effects.iter().any(is_told), "{effects:?}");
+}
+
+#[test]
 fn an_inserted_operator_is_one_of_its_own_beside_the_call_that_it_follows() {
     let trace = h100("mlp-b4096-fp32-cuda");
     let insert = "insert aten::relu after name=aten::linear";
@@ -68,6 +77,12 @@ fn an_inserted_operator_is_one_of_its_own_beside_the_call_that_it_follows() {
     assert_eq!(row(&[&trace, "--step", insert], "aten::addmm")["device_ns"], linear["device_ns"]);
     let traced = row(&[&trace], "aten::relu")["count"].as_u64().unwrap();
     assert_eq!(relu["count"], traced + 3);
+    // Under autocast a layer casts its input, weight and bias before it multiplies: one call for all that.
+    let bert = h100("bert-base-b16-bf16-cuda");
+    let count = |steps: &[&str], of: &str| row(&[&[bert.as_str()], steps].concat(), of)["count"].as_u64().unwrap();
+    let answer = simulated(&bert, &[insert]);
+    let wanted = format!("aten::relu ×{0} with {0} kernels inserted", count(&[], "aten::addmm"));
+    assert_eq!(answer["steps"][0]["summary"], wanted);
 }
 
 #[test]

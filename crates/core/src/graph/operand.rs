@@ -110,7 +110,7 @@ pub struct Axes(u32);
 
 impl Axes {
     /// Those of `dims` along which the elements are repeated without memory of their own: `strides` says 0, in elements.
-    pub fn expanded(dims: &[u64], strides: &[i64]) -> Self {
+    fn expanded(dims: &[u64], strides: &[i64]) -> Self {
         if dims.len() != strides.len() {
             return Self::default();
         }
@@ -170,6 +170,12 @@ impl Operand {
     /// A tensor of `dims` whose elements each have their own place.
     pub fn tensor(dims: Vec<u64>, dtype: Option<DType>) -> Self {
         Self::Tensor { dims, dtype, id: None, expanded: Axes::default() }
+    }
+
+    /// A tensor of `dims` that lies in memory as `strides` say, in elements; each element has its own place where they are of another tensor.
+    pub fn strided(dims: Vec<u64>, strides: &[i64], dtype: Option<DType>) -> Self {
+        let expanded = Axes::expanded(&dims, strides);
+        Self::Tensor { dims, dtype, id: None, expanded }
     }
 
     /// Elements of a tensor in memory, each once however often it is expanded; none for anything else.

@@ -37,11 +37,12 @@ impl ExecutionGraph {
     /// on as many.
     pub fn mean_pass(&self) -> f64 {
         let chosen = || self.passes.iter().filter(|pass| pass.is_chosen);
-        let samples: f64 = chosen().map(|pass| pass.batch as f64).sum();
+        // A rank stands for all that are like it.
+        let samples: f64 = chosen().map(|pass| pass.batch as f64 * f64::from(self.count_of(pass.rank))).sum();
         let mut ranks: Vec<Rank> = chosen().map(|pass| pass.rank).collect();
         ranks.dedup();
-        match (ranks.len(), self.batch_size) {
-            (count @ 1.., Some(size @ 1..)) => samples / (count as f64 * f64::from(self.batches) * size as f64),
+        match (ranks.into_iter().map(|rank| self.count_of(rank)).sum::<u32>(), self.batch_size) {
+            (count @ 1.., Some(size @ 1..)) => samples / (f64::from(count) * f64::from(self.batches) * size as f64),
             _ => 1.0,
         }
     }

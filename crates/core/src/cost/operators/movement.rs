@@ -241,7 +241,7 @@ fn pair(args: Args<'_>, at: usize) -> Option<Work> {
 mod tests {
     use super::*;
     use crate::cost::operators::tests::{list, operands};
-    use crate::graph::{Axes, Operand};
+    use crate::graph::Operand;
 
     #[test]
     fn concatenation_reads_and_writes_every_part_once() {
@@ -252,12 +252,7 @@ mod tests {
 
     #[test]
     fn an_expanded_list_of_places_is_read_once() {
-        let tensor = |dims: &[u64], strides: &[i64], dtype| Operand::Tensor {
-            dims: dims.to_vec(),
-            dtype: Some(dtype),
-            id: None,
-            expanded: Axes::expanded(dims, strides),
-        };
+        let tensor = |dims: &[u64], strides: &[i64], dtype| Operand::strided(dims.to_vec(), strides, Some(dtype));
         let inputs = vec![
             tensor(&[2048, 64], &[64, 1], DType::Fp32),
             Operand::Value("0".into()),

@@ -323,16 +323,10 @@ fn optional_micros<S: Serializer>(time: &Option<TimeNs>, serializer: S) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Axes;
 
     #[test]
     fn strides_are_written_where_something_is_expanded() {
-        let tensor = |dims: &[u64], strides: &[i64]| Operand::Tensor {
-            dims: dims.to_vec(),
-            dtype: Some(DType::Fp32),
-            id: None,
-            expanded: Axes::expanded(dims, strides),
-        };
+        let tensor = |dims: &[u64], strides: &[i64]| Operand::strided(dims.to_vec(), strides, Some(DType::Fp32));
         let (plain, expanded) = (tensor(&[8, 4], &[4, 1]), tensor(&[16, 8, 4], &[0, 4, 1]));
         assert!(strides(&[plain.clone(), Operand::Value("3".into())]).is_none());
         let written = serde_json::to_string(&strides(&[plain, Operand::TensorList(vec![expanded])])).unwrap();

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::graph::{Axes, DType, Operand, Operands};
+use crate::graph::{DType, Operand, Operands};
 
 /// Sizes of a tensor, or of each tensor of a list.
 #[derive(Deserialize)]
@@ -85,9 +85,7 @@ fn tensor(dims: &[Dims], strides: Option<&Dims>, kind: Option<&Type>) -> Operand
         }
         _ => Vec::new(),
     };
-    let dims: Vec<u64> = dims.iter().map(|dim| size(dim).max(0) as u64).collect();
-    let expanded = Axes::expanded(&dims, &strides);
-    Operand::Tensor { dims, dtype: dtype(kind), id: None, expanded }
+    Operand::strided(dims.iter().map(|dim| size(dim).max(0) as u64).collect(), &strides, dtype(kind))
 }
 
 fn dtype(kind: Option<&Type>) -> Option<DType> {

@@ -118,7 +118,9 @@ impl Transform for Accumulate {
         }
         if additions.unknown > 0 {
             let gradients = count(additions.unknown, "gradient");
-            let text = format!("{gradients} sparse or of unknown size: joining them, and an update of more rows");
+            let text = format!(
+                "{gradients} sparse, of unknown size or not on a device: adding them up, and an update of more rows"
+            );
             effects.push(Effect::not_modelled(text, DurNs::ZERO));
         }
         if !is_named {

@@ -58,24 +58,22 @@ type Arguments = (Option<u32>, Phase, usize);
 
 impl Transform for InsertOperator {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        let places = places(draft, &self.after.select_all(draft));
-        let called = |operator| call_of(draft, &self.after, operator);
-        let beside: Vec<OperatorId> = places.iter().map(|&(operator, _)| called(operator)).collect();
+        let places = places_of(draft, &self.after);
         if places.is_empty() {
             return StepReport::nothing(format!("no operator with device work matches {}", self.after));
         }
         let like = match self.like.as_ref().map(|like| places_of(draft, like)) {
             None => None,
             Some(found) => match found.first() {
-                Some(&(operator, _)) => Some(operator),
+                Some(place) => Some(place.operator),
                 None => return StepReport::nothing("no operator with device work is like it"),
             },
         };
         let (mut kernels, mut inserted, mut shown, mut unknown) = (0, 0, 0, 0);
         let mut insertion = Insertion::of(draft, &self.operator);
-        for (&(operator, last), &beside) in places.iter().zip(&beside) {
+        for &Place { call, operator, last } in &places {
             let like = like.unwrap_or(operator);
-            match insertion.insert(draft, (beside, like), (last, None)) {
+            match insertion.insert(draft, (call, like), (last, None)) {
                 Some(count) => {
                     let is_shown = draft.is_in_step(last);
                     kernels += if is_shown { count } else { 0 };
@@ -87,7 +85,8 @@ impl Transform for InsertOperator {
         let mut report = StepReport { changed: inserted, ..StepReport::default() };
         if inserted > 0 {
             report.summary = format!("{} ×{shown} with {} inserted", self.operator, count(kernels, "kernel"));
-            if let Some(effect) = places.first().and_then(|&(first, _)| self.arguments_of(draft, like.unwrap_or(first)))
+            if let Some(effect) =
+                places.first().and_then(|first| self.arguments_of(draft, like.unwrap_or(first.operator)))
             {
                 report.say(effect);
             }
@@ -100,23 +99,30 @@ impl Transform for InsertOperator {
     }
 }
 
-/// The last device work of every selected operator, in order, and of each time that an edit repeats it.
-fn places(draft: &Draft<'_>, chosen: &[Node]) -> Vec<(OperatorId, Node)> {
-    let mut last: BTreeMap<(OperatorId, u32), Node> = BTreeMap::new();
+/// A call of a selected operator.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The outermost operator that the selector asks for.
+    call: OperatorId,
+    /// The operator below it that launches its last device work.
+    operator: OperatorId,
+    /// That work.
+    last: Node,
+}
+
+/// The calls of every operator that `selector` asks for, in order, and of each time that an edit repeats them.
+fn places_of(draft: &Draft<'_>, selector: &Selector) -> Vec<Place> {
+    let mut found: BTreeMap<(OperatorId, u32), Place> = BTreeMap::new();
     let mut times: FxHashMap<Option<Node>, u32> = FxHashMap::default();
     let origin = |node| std::iter::successors(Some(node), |&node| draft.repeated(node)).last();
-    for &node in chosen.iter().filter(|&&node| draft.kind_of(node) == TaskKind::Kernel) {
-        if let Some(operator) = draft.operator_of(node) {
-            let time = times.entry(origin(node)).or_default();
-            last.insert((operator, *time), node);
+    for last in selector.select_all(draft).into_iter().filter(|&node| draft.kind_of(node) == TaskKind::Kernel) {
+        if let Some(operator) = draft.operator_of(last) {
+            let (call, time) = (call_of(draft, selector, operator), times.entry(origin(last)).or_default());
+            found.insert((call, *time), Place { call, operator, last });
             *time += 1;
         }
     }
-    last.into_iter().map(|((operator, _), node)| (operator, node)).collect()
-}
-
-fn places_of(draft: &Draft<'_>, selector: &Selector) -> Vec<(OperatorId, Node)> {
-    places(draft, &selector.select_all(draft))
+    found.into_values().collect()
 }
 
 impl InsertOperator {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use crate::cost::operators::bare;
-use crate::graph::{LaneId, NodeId, Operator, OperatorId, TaskKind};
+use crate::graph::{LaneId, NodeId, Operator, OperatorId, RankPart, TaskKind};
 use crate::scenario::draft::{AddedId, Draft, Node};
 use crate::scenario::transforms::insert_operator::Insertion;
 use crate::units::TimeNs;
@@ -24,7 +24,7 @@ pub(super) struct Additions {
     pub(super) tasks: BTreeSet<Node>,
     /// Parameters whose gradients are added.
     pub(super) added: usize,
-    /// Parameters whose gradients are sparse, or of unknown sizes.
+    /// Parameters whose gradients are sparse, of unknown sizes, or not on a device.
     pub(super) unknown: usize,
 }
 
@@ -40,18 +40,23 @@ impl Additions {
             if draft.graph().names.get(operator.name) != ACCUMULATES {
                 continue;
             }
-            let (lane, start) = (operator.lane, operator.start);
-            let Some(last) = launches.last_before(lane, start).filter(|&last| draft.is_in_step(last.into())) else {
+            let part = draft.graph().part_of(draft.graph().lanes[operator.lane.0 as usize].rank);
+            let inside = |part: &RankPart| (part.iteration_start..part.iteration_end).contains(&operator.start);
+            if !part.is_some_and(inside) {
                 continue;
-            };
+            }
+            let last = launches.last_before(operator.lane, operator.start);
+            let last = last.filter(|&last| draft.is_in_step(last.into()));
             // Called by the accumulation, as what it calls now.
             let callee = OperatorId(id.0 + u32::from(operator.subtree_end.0 > id.0 + 1));
-            let place = (last.into(), host.get(&id).map(|&node| node.into()));
-            match below(draft, id) {
-                Below::Adds => {}
-                Below::Dense if insertion.insert(draft, (callee, id), place).is_some() => found.added += 1,
-                Below::Dense | Below::Sparse => found.unknown += 1,
-            }
+            let place = last.map(|last| (last.into(), host.get(&id).map(|&node| node.into())));
+            let count = match below(draft, id) {
+                Below::Adds => continue,
+                Below::Dense => place.and_then(|place| insertion.insert(draft, (callee, id), place)),
+                Below::Sparse => None,
+            };
+            let of = if count.is_some() { &mut found.added } else { &mut found.unknown };
+            *of += 1;
         }
         found.tasks = (first..draft.added().len() as u32).map(|id| Node::Added(AddedId(id))).collect();
         found

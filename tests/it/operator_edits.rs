@@ -146,3 +146,39 @@ fn updates_of_looked_up_rows_that_are_fused_are_one_kernel_on_another_device() {
         [placed.to_vec(), fused].map(|steps| row(&[&[trace.as_str()], &steps[..]].concat(), "aten::add"));
     assert_eq!((&apart["count"], &fused["count"], &fused["bytes"]), (&8.into(), &1.into(), &apart["bytes"]));
 }
+
+#[test]
+fn what_is_inserted_after_a_call_that_waits_leaves_it_its_kernel() {
+    let (insert, narrow) = ("insert aten::gelu after family=gemm & phase=forward", "mixed-precision bf16");
+    let trace = h100("bert-base-b16-fp32-cuda");
+    let [one, other] = [[insert, narrow], [narrow, insert]].map(|steps| simulated(&trace, &steps)["steady_ns"].clone());
+    assert_eq!(one, other, "the casts before a product are called where that is");
+    let folder = tempfile::tempdir().unwrap();
+    let exported = folder.path().join("inserted.json");
+    let path = exported.to_str().unwrap();
+    crate::support::program::retime().args(["export", &trace, "-o", path, "--step", insert]).assert().success();
+    let written: Value = serde_json::from_slice(&std::fs::read(&exported).unwrap()).unwrap();
+    let of = |category: &str| {
+        let events = written["traceEvents"].as_array().unwrap().iter().filter(move |event| event["cat"] == category);
+        events.map(|event| event["args"]["correlation"].as_u64()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (kernels, calls) = (of("kernel"), of("cuda_runtime"));
+    assert!(
+        kernels.len() > 1_000 && kernels.is_subset(&calls),
+        "kernels without a call: {:?}",
+        kernels.difference(&calls)
+    );
+}
+
+#[test]
+fn a_step_tells_of_tasks_it_adds_that_a_step_before_it_would_have_selected() {
+    let trace = h100("dlrm-default-b1024-fp32-cuda");
+    let said = |steps: &[&str]| simulated(&trace, steps)["steps"][1]["effects"].to_string();
+    let (fuse, insert) = ("fuse family=elementwise", "insert aten::gelu after name=aten::relu");
+    let (before, after) = (said(&[fuse, insert]), said(&[insert, fuse]));
+    assert!(before.contains("5 of the tasks that it adds are what `fuse family=elementwise`"), "{before}");
+    assert!(!after.contains("of the tasks that it adds"), "what is fused is no more than there was: {after}");
+    assert!(after.contains("were added by steps before it"), "{after}");
+    let scaled = said(&["scale family=elementwise x0.5", insert]);
+    assert!(!scaled.contains("of the tasks that it adds"), "a factor holds for what comes later: {scaled}");
+}

@@ -38,3 +38,18 @@ fn a_model_in_16_bits_is_left_alone() {
         assert!(summary.contains("16 bits already"), "{summary}");
     }
 }
+
+#[test]
+fn products_of_a_type_without_units_are_timed_as_those_of_the_type_that_computes_them() {
+    let trace = crate::support::sample("h100/gpt2-small-b8-bf16-cuda.kineto.json.gz").display().to_string();
+    let on = |device: &str| {
+        let answer =
+            json(&["ops", &trace, "--by", "family", "--level", "kernel", "--step", &format!("swap-gpu {device}")]);
+        let row = answer["rows"].as_array().unwrap().iter().find(|row| row["label"] == "gemm").unwrap();
+        (row["device_ns"].as_f64().unwrap(), row["flop"].as_f64().unwrap())
+    };
+    // Neither has units for bf16: fp32 was measured on the V100 at up to twice the rate of the P100.
+    let ((old, flop), (new, _)) = (on("P100-SXM2"), on("V100"));
+    assert!(new < old, "V100 {new} ns, P100 {old} ns");
+    assert!(flop / new > 0.6 * 15.7e3, "{} GFLOP/s of the V100's 15 700", flop / new);
+}

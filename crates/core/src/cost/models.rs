@@ -9,7 +9,9 @@ use rayon::iter::ParallelIterator;
 use rayon::slice::ParallelSlice;
 use rustc_hash::FxHasher;
 
-use crate::device::{BandwidthCurve, Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links, SmLimits};
+use crate::device::{
+    BandwidthCurve, Catalog, CatalogError, DeviceKind, DeviceProfile, LinkProfile, Links, Precision, SmLimits,
+};
 use crate::units::DurNs;
 
 use super::conv_algorithm::{
@@ -394,7 +396,19 @@ fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Co
         Shape::Conv { algorithm: Some(_), .. } => without_choice(work),
         _ => Cow::Borrowed(work),
     };
+    let part = on_units_there(part, device);
     Some((Domain::of(&part)?, part))
+}
+
+/// `work` as a device computes it: a product of a type that it has no units for, in the type whose units take their place.
+fn on_units_there<'w>(work: Cow<'w, Work>, device: &DeviceProfile) -> Cow<'w, Work> {
+    let asked = work.precision;
+    let unit = device.unit(asked).filter(|&unit| unit != asked && asked != Precision::Fp32);
+    let unit = unit.map(|unit| if unit == Precision::Fp32Matrix { Precision::Fp32 } else { unit });
+    match unit {
+        Some(precision) if work.family == Family::Gemm => Cow::Owned(Work { precision, ..work.into_owned() }),
+        _ => work,
+    }
 }
 
 /// A product that reads fewer bytes than its factors have, with factors of one type; `None` of any other work.

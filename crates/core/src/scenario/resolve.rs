@@ -153,6 +153,8 @@ pub struct Prefix<'b> {
     applied: Vec<usize>,
     /// What earlier edits multiply, whenever it comes in.
     multiples: Vec<(Selector, f64)>,
+    /// What other earlier edits select, with their lines.
+    selected: Vec<(Selector, String)>,
     /// Why nothing can be predicted where a traced device is not known.
     unknown_device: Option<String>,
 }
@@ -172,6 +174,7 @@ impl<'b> Prefix<'b> {
             reports: Vec::new(),
             applied: Vec::new(),
             multiples: Vec::new(),
+            selected: Vec::new(),
             unknown_device: context.unknown_device(base.graph()),
         }
     }
@@ -223,9 +226,12 @@ impl<'b> Prefix<'b> {
         }
         report.complete();
         report.effects.extend(earlier);
+        report.effects.extend(self.unreached(before));
         self.multiply_added(before);
-        let multiple = step.transform.multiple();
-        self.multiples.extend(multiple.map(|(selector, factor)| (selector.clone(), factor)));
+        match step.transform.multiple() {
+            Some((selector, factor)) => self.multiples.push((selector.clone(), factor)),
+            None => self.selected.extend(step.selectors().next().map(|selector| (selector.clone(), step.to_string()))),
+        }
         self.reports[place] = report;
     }
 
@@ -250,23 +256,26 @@ impl<'b> Prefix<'b> {
         Some(Effect::note(said))
     }
 
-    /// Multiplies the time of tasks that the last edit added, from number `first` on, as earlier edits asked. Those that repeat
-    /// another task are as that one is.
+    /// Multiplies the time of tasks that the last edit added, from number `first` on, as earlier edits asked.
     fn multiply_added(&mut self, first: usize) {
-        let is_new = |draft: &Draft<'_>, node: &Node| match node {
-            Node::Added(id) => id.0 as usize >= first && draft.added()[id.0 as usize].price.repeated().is_none(),
-            Node::Traced(_) => false,
-        };
-        if self.draft.added().len() == first {
-            return;
-        }
         for (selector, factor) in &self.multiples {
-            for node in selector.select_all(&self.draft) {
-                if is_new(&self.draft, &node) {
-                    self.draft.stretch(node, *factor);
-                }
+            for node in new_among(&self.draft, selector, first) {
+                self.draft.stretch(node, *factor);
             }
         }
+    }
+
+    /// What the last edit added, from number `first` on, that earlier ones would have selected: in another order they would mean it, too.
+    fn unreached(&self, first: usize) -> Vec<Effect> {
+        let said = |(selector, line): &(Selector, String)| {
+            let is_more = |node: &&Node| self.draft.is_in_step(**node) && !self.draft.does_work_of_others(**node);
+            let missed = new_among(&self.draft, selector, first).iter().filter(is_more).count();
+            let text = format!(
+                "{missed} of the tasks that it adds are what `{line}`, a step before it, selects: it left them"
+            );
+            (missed > 0).then(|| Effect::note(text))
+        };
+        self.selected.iter().filter_map(said).collect()
     }
 
     /// Goes on with the rest of `steps`, which begin with those applied.
@@ -281,6 +290,16 @@ impl<'b> Prefix<'b> {
         }
         finish(self.draft, self.reports)
     }
+}
+
+/// The tasks that an edit added, from number `first` on, and `selector` selects; without those that repeat another task, which are as
+/// that one is.
+fn new_among(draft: &Draft<'_>, selector: &Selector, first: usize) -> Vec<Node> {
+    let added = draft.added();
+    let is_own = |id: AddedId| id.0 as usize >= first && added[id.0 as usize].price.repeated().is_none();
+    let is_new = |node: &Node| matches!(node, Node::Added(id) if is_own(*id));
+    let selected = if added.len() > first { selector.select_all(draft) } else { Vec::new() };
+    selected.into_iter().filter(is_new).collect()
 }
 
 /// Places of the enabled ones of `steps`, stage by stage, in order within each. What comes before a model is placed on another device

@@ -193,6 +193,13 @@ impl Draft<'_> {
         if let Source::Repeats(of) = self.structure.added[id as usize].source { Some(of) } else { None }
     }
 
+    /// Whether it was added for tasks that were there, whose work it does.
+    pub fn does_work_of_others(&self, node: Node) -> bool {
+        let Node::Added(AddedId(id)) = node else { return false };
+        let added = &self.structure.added[id as usize];
+        !added.members.is_empty() || matches!(added.source, Source::Merges(..) | Source::InsteadOf(_))
+    }
+
     /// By added task the one that it does once more, if any.
     pub(in crate::scenario) fn all_repeated(&self) -> Vec<Option<Node>> {
         let of = |node: Node| std::iter::successors(self.repeated(node), |&node| self.repeated(node)).last();

@@ -104,8 +104,21 @@ impl Draft<'_> {
             .map(|edge| edge.to)
     }
 
-    /// Puts the chain `first` to `last` behind `node` in the order of its lane; `lag` lies between them. What waits for `node` waits for
-    /// the chain.
+    /// Where a task ends in the order of its lane: at the joint behind a call that waits, else with itself.
+    pub fn end_of(&self, node: Node) -> Node {
+        let order = order_kind(self.kind_of(node));
+        let is_wait = |edge: &DraftEdge| matches!(edge.kind(), DependencyKind::HostWait | DependencyKind::LaunchQueue);
+        let is_launch = |edge: &DraftEdge| edge.kind() == DependencyKind::Launch;
+        let is_end = |&at: &Node| {
+            self.kind_of(at) == TaskKind::Joint
+                && (self.edges_into(at).any(|edge| is_wait(&edge)) || self.edges_from(at).any(|edge| is_launch(&edge)))
+        };
+        let next = self.edges_from(node).filter(|edge| edge.kind() == order).map(|edge| edge.to).find(is_end);
+        if self.kind_of(node) == TaskKind::Runtime { next.unwrap_or(node) } else { node }
+    }
+
+    /// Puts the chain `first` to `last` behind `node`, and what that waits for, in the order of its lane; `lag` lies between them. What
+    /// waits for `node` waits for the chain.
     pub fn put_after(&mut self, node: Node, chain: (Node, Node), lag: DurNs) {
         self.put_after_where(node, chain, lag, |_, _| true);
     }
@@ -123,7 +136,7 @@ impl Draft<'_> {
         lag: DurNs,
         waits: impl Fn(&Self, Node) -> bool,
     ) {
-        let order = order_kind(self.kind_of(node));
+        let (node, order) = (self.end_of(node), order_kind(self.kind_of(node)));
         let is_wait = |kind| matches!(kind, DependencyKind::HostWait | DependencyKind::StepEnd);
         let mut found = std::mem::take(&mut self.structure.edges);
         let follows = |edge: &DraftEdge| edge.kind() == order || (is_wait(edge.kind()) && waits(self, edge.to));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::graph::{Dependency, DependencyKind, LaneId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, LaneId};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet, order_kind};
 use crate::scenario::effect::Effect;
@@ -147,15 +147,8 @@ fn waits_for(draft: &Draft<'_>, run: &Run, before: Node) -> bool {
 
 /// Takes a run out of its place and puts it before `before`.
 fn shift(draft: &mut Draft<'_>, run: &Run, before: Node) {
-    let (first, mut last) = (run.first, run.last);
+    let (first, last) = (run.first, draft.end_of(run.last));
     let order = order_kind(draft.kind_of(first));
-    // A call that waits ends with its joint.
-    let edges = draft.edges_from(last).collect::<Vec<_>>();
-    if let Some(joint) =
-        edges.iter().find(|edge| edge.kind() == order && draft.kind_of(edge.to) == TaskKind::Joint).map(|edge| edge.to)
-    {
-        last = joint;
-    }
     let gap = if draft.kind_of(first).is_device() { draft.stream_gap(first) } else { DurNs::ZERO };
     // Where the run was the last of its step, the step ends with what came before it.
     let ahead: Vec<Node> = draft.edges_into(first).filter(|edge| edge.kind() == order).map(|edge| edge.from).collect();

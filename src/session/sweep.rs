@@ -340,7 +340,7 @@ impl SweepPoint {
         let (window, period) = (self.simulated_ns.0, self.steady_ns.0);
         let are_alike = window <= period.saturating_mul(MOST_APART) && period <= window.saturating_mul(MOST_APART);
         let least = if self.not_done.is_some() { DurNs::ZERO } else { DurNs(1) };
-        let ErrorBand { low_ns, high_ns } = self.steady_band;
+        let ErrorBand { low_ns, high_ns, .. } = self.steady_band;
         let samples = [self.throughput, self.throughput_per_rank].map(|rate| rate * self.steady_ns.secs());
         [self.simulated_ns, self.steady_ns].iter().all(|time| (least..=DurNs::LONGEST).contains(time))
             && low_ns >= DurNs::ZERO

@@ -182,3 +182,20 @@ fn a_step_tells_of_tasks_it_adds_that_a_step_before_it_would_have_selected() {
     let scaled = said(&["scale family=elementwise x0.5", insert]);
     assert!(!scaled.contains("of the tasks that it adds"), "a factor holds for what comes later: {scaled}");
 }
+
+#[test]
+fn an_operator_that_was_replaced_is_selected_by_its_new_name_alone() {
+    let trace = h100("dlrm-default-b1024-fp32-cuda");
+    let steady = |steps: &[&str]| simulated(&trace, steps)["steady_ns"].as_i64().unwrap();
+    let (replace, slower) = ("replace name=aten::relu with aten::silu", "scale name=aten::relu x10");
+    let summary = |steps: &[&str]| simulated(&trace, steps)["steps"].to_string();
+    let alone = summary(&[replace]);
+    assert!(alone.contains("takes as long as what it replaces") && !alone.contains("no-effect"), "{alone}");
+    let inserted = summary(&["insert aten::gelu after name=aten::relu", replace]);
+    assert!(!inserted.contains("takes back"), "{inserted}");
+    assert!(summary(&[replace, slower]).contains("no-effect"));
+    assert_eq!(steady(&[replace, "scale name=aten::silu x10"]), steady(&[slower]), "with its host work");
+    // What is inserted beside it is not of the operator that was there.
+    let insert = [replace, "insert aten::gelu after name=aten::silu"];
+    assert!(!summary(&insert).contains("of the tasks that it adds"));
+}

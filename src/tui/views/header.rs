@@ -226,7 +226,7 @@ fn change(before: DurNs, after: DurNs, with_factor: bool) -> Pieces {
 
 /// `  (196–222)`: where the iteration may lie, in the unit of its figure.
 fn band(summary: &Summary) -> Option<(String, Role)> {
-    let ErrorBand { low_ns, high_ns } = summary.steady_band;
+    let ErrorBand { low_ns, high_ns, .. } = summary.steady_band;
     let half = (high_ns - low_ns).0 as f64 / 2.0 / summary.steady_ns.0.max(1) as f64;
     if half < 0.0005 {
         return None;

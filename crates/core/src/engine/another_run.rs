@@ -27,7 +27,7 @@ const LEAST_HOST: f64 = 0.02;
 impl AnotherRun {
     /// The band and why it is wider; `None` where hosts have no part in the iteration.
     pub fn sentence(&self) -> Option<String> {
-        let ErrorBand { low_ns, high_ns } = self.band;
+        let ErrorBand { low_ns, high_ns, .. } = self.band;
         (self.host_share >= LEAST_HOST).then(|| {
             format!(
                 "{low_ns} to {high_ns}: {:.0} of the critical path is host work, whose times two recordings of one program have {:.0} apart",
@@ -43,9 +43,9 @@ impl Summary {
     /// times of two recordings are apart, taken as independent.
     pub fn another_run(&self) -> AnotherRun {
         let host = OTHER_RECORDING * self.host_path_ns.0 as f64;
-        let ErrorBand { low_ns, high_ns } = self.steady_band;
+        let ErrorBand { low_ns, high_ns, .. } = self.steady_band;
         let reach = |own: DurNs| DurNs((own.0 as f64).hypot(host).round() as i64);
-        let mut band = ErrorBand { low_ns, high_ns };
+        let mut band = self.steady_band;
         band.low_ns = (self.steady_ns - reach(self.steady_ns - low_ns)).max(DurNs::ZERO);
         band.high_ns = self.steady_ns + reach(high_ns - self.steady_ns);
         let host_share = self.host_path_ns.0 as f64 / self.steady_ns.0.max(1) as f64;

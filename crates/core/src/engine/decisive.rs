@@ -97,14 +97,14 @@ fn row_of(resolved: &Resolved, task: TaskId) -> Option<TaskId> {
     resolved.cycle.graph.node(task).map(|row| TaskId(row.index() as u32))
 }
 
-/// The most that the work of one iteration on one stream takes, its predictions' errors on top: no iteration is shorter than that work,
-/// also where as predicted other work decides.
+/// The least and the most that the work of one iteration on one stream takes, by its predictions' errors: no iteration is shorter than
+/// that work, also where as predicted other work decides.
 ///
 /// # Complexity
 /// O(tasks of the iteration).
-pub(super) fn busiest_stream(resolved: &Resolved) -> DurNs {
+pub(super) fn busiest_stream(resolved: &Resolved) -> (DurNs, DurNs) {
     if resolved.changes.is_empty() && resolved.added.is_empty() {
-        return DurNs::ZERO;
+        return (DurNs::ZERO, DurNs::ZERO);
     }
     let (graph, timed) = (&*resolved.graph, &*resolved.timed);
     let (predicted, added) = (predictions(resolved), resolved.added_by_task());
@@ -119,7 +119,8 @@ pub(super) fn busiest_stream(resolved: &Resolved) -> DurNs {
             *errors.entry(of.model).or_default() += f64::from(of.error) * of.duration.0 as f64;
         }
     }
-    streams.values().map(|(sum, errors)| *sum + deviation(errors)).max().unwrap_or_default()
+    let busiest = |sign: f64| streams.values().map(|(sum, errors)| *sum + deviation(errors).scale(sign)).max();
+    (busiest(-1.0).unwrap_or_default(), busiest(1.0).unwrap_or_default())
 }
 
 /// By task of the timed graph what was predicted of it.

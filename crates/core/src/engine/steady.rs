@@ -118,7 +118,7 @@ fn period(cycle: &Cycle) -> Option<SteadyPeriod> {
 fn bounds(period: &SteadyPeriod) -> ErrorBand {
     // A circuit that was found is exact; the other bound says only that there is no slower one.
     let high_ns = if period.has_met() { period.low } else { period.high };
-    ErrorBand { low_ns: period.low, high_ns }
+    ErrorBand { low_ns: period.low, high_ns, ..ErrorBand::default() }
 }
 
 fn middle(bounds: ErrorBand) -> DurNs {

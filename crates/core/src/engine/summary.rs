@@ -33,13 +33,19 @@ pub struct ErrorBand {
     pub low_ns: DurNs,
     /// Highest.
     pub high_ns: DurNs,
+    /// What the work of one stream takes at least, where edits changed any: the band ends there.
+    #[serde(skip)]
+    pub least: DurNs,
 }
 
 impl ErrorBand {
     /// One standard deviation about `period`, within which two measurements in three lie, and as far as anything else reaches.
     fn of(errors: &Errors, period: DurNs, margin: Margin) -> Self {
         let deviation = decisive::deviation(errors);
-        let mut band = Self { low_ns: period - deviation, high_ns: (period + deviation).max(margin.busiest) };
+        let (least, most) = margin.busiest;
+        // What keeps its time may take less as well.
+        let least = (least - margin.kept.0).clamp(DurNs::ZERO, period.max(DurNs::ZERO));
+        let mut band = Self { low_ns: period - deviation, high_ns: (period + deviation).max(most), least };
         band.reach(margin.kept);
         band
     }
@@ -53,7 +59,7 @@ impl ErrorBand {
 
     /// Ends where times end that are told.
     fn hold(&mut self) {
-        self.low_ns = self.low_ns.max(DurNs::ZERO);
+        self.low_ns = self.low_ns.max(self.least);
         self.high_ns = self.high_ns.min(DurNs::LONGEST);
     }
 
@@ -80,8 +86,8 @@ impl ErrorBand {
 pub struct Margin {
     /// How far below and above for what keeps its time.
     kept: (DurNs, DurNs),
-    /// The most that the work of one stream takes.
-    busiest: DurNs,
+    /// The least and the most that the work of one stream takes.
+    busiest: (DurNs, DurNs),
 }
 
 /// A period that changed against the end of its step: it runs from the end of the step before, which moved by more.
@@ -250,7 +256,7 @@ impl Summary {
 
     /// How far from the simulated period its band reaches, relative to it.
     pub fn relative_error(&self) -> f64 {
-        let ErrorBand { low_ns, high_ns } = self.error_band;
+        let ErrorBand { low_ns, high_ns, .. } = self.error_band;
         (high_ns - self.simulated_ns).max(self.simulated_ns - low_ns).0 as f64 / self.simulated_ns.0.max(1) as f64
     }
 

@@ -218,7 +218,8 @@ impl<'b> Prefix<'b> {
         }
         if report.changed == 0 && !report.is_met && !report.is_impossible {
             if let Some(earlier) = &untouched {
-                report.take_back(Prices::of(earlier).differing(&Prices::of(&self.draft)));
+                let differing = Prices::of(earlier).differing(&Prices::of(&self.draft), self.draft.graph());
+                report.take_back(differing);
             }
             if report.changed == 0 && held(untouched.as_ref(), &self.draft) != held(Some(&self.draft), &self.draft) {
                 report.changes_memory_alone();

@@ -35,6 +35,8 @@ pub(super) struct TaskWorks {
     own_work: FxHashSet<NodeId>,
     /// Of those, the ones that do another operator on the arguments of one that was traced.
     replaced: FxHashMap<NodeId, (Arc<str>, OperatorId)>,
+    /// The traced operators in whose place those are.
+    replaced_operators: FxHashMap<OperatorId, Arc<str>>,
     /// Classes that stand for the traced ones, of tasks whose recorded arguments do not show their work.
     pub(super) traced_as: ByNode<u32>,
     /// Tasks that do the work of others besides their own.
@@ -200,13 +202,22 @@ impl Draft<'_> {
     /// Lets a task do operator `name`, which is `work`, on the arguments of operator `id`, now and when these change.
     pub fn replace_work(&mut self, node: NodeId, name: Arc<str>, id: OperatorId, work: Arc<Work>) {
         self.set_work(node, work);
+        self.works.replaced_operators.insert(id, Arc::clone(&name));
         self.works.replaced.insert(node, (name, id));
     }
 
-    /// The operator that an edit let a task compute.
-    pub fn replaced_by(&self, node: Node) -> Option<&str> {
+    /// The operator that an edit let a task compute or that its host work is of now, and the traced one in whose place that is.
+    pub fn replaced_by(&self, node: Node) -> Option<(&str, OperatorId)> {
         let Node::Traced(node) = node else { return None };
-        self.works.replaced.get(&node).map(|(name, _)| &**name)
+        if self.works.replaced.is_empty() {
+            return None;
+        }
+        let (graph, names) = (self.graph(), &self.works.replaced_operators);
+        let task = &graph.tasks[node];
+        let on_host = task.operator.filter(|_| !task.kind.is_device());
+        let mut around = std::iter::successors(on_host, |id| graph.operators[id.0 as usize].parent);
+        let own = self.works.replaced.get(&node).map(|(name, id)| (&**name, *id));
+        own.or_else(|| around.find_map(|id| Some((&**names.get(&id)?, id))))
     }
 
     /// The operators whose tasks compute another one now, with its name, by number.

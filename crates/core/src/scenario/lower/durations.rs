@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::cost::Prediction;
-use crate::graph::{NodeId, TimedGraph};
+use crate::graph::{ExecutionGraph, NodeId, TimedGraph};
 use crate::scenario::draft::{AddedId, Draft, LEAST, Node};
 use crate::units::DurNs;
 
@@ -34,11 +34,15 @@ impl Prices {
         Self { changes, of_added }
     }
 
-    /// How many tasks take another time in `other`, which has the same tasks.
-    pub(in crate::scenario) fn differing(&self, other: &Self) -> usize {
-        let known: FxHashMap<NodeId, DurNs> = self.changes.iter().map(|(node, of)| (*node, of.duration)).collect();
-        let same = other.changes.iter().filter(|(node, of)| known.get(node) == Some(&of.duration)).count();
-        let of_either = known.len() + other.changes.iter().filter(|(node, _)| !known.contains_key(node)).count();
+    /// How many tasks of `graph` and added ones take another time in `other`, which has the same tasks.
+    pub(in crate::scenario) fn differing(&self, other: &Self, graph: &ExecutionGraph) -> usize {
+        let took = |prices: &Self| -> FxHashMap<NodeId, DurNs> {
+            let changed = prices.changes.iter().map(|(node, of)| (*node, of.duration));
+            changed.filter(|(node, took)| graph.tasks[*node].duration != *took).collect()
+        };
+        let (known, others) = (took(self), took(other));
+        let same = others.iter().filter(|(node, took)| known.get(node) == Some(took)).count();
+        let of_either = known.len() + others.keys().filter(|node| !known.contains_key(node)).count();
         let added = self.of_added.iter().zip(&other.of_added).filter(|(one, other)| one.duration != other.duration);
         of_either - same + added.count()
     }

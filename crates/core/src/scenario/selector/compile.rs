@@ -60,8 +60,8 @@ struct Subject<'a> {
     kind: TaskKind,
     operator: Option<OperatorId>,
     name: Name<'a>,
-    /// The operator whose task it is where an edit added that, or put it in the place of the traced one.
-    caller: Option<&'a str>,
+    /// The operator whose task it is where an edit added that beside a traced one, or put it in the place of that, and that one.
+    caller: Option<(&'a str, Option<OperatorId>)>,
     base: &'a Base,
     draft: Option<&'a Draft<'a>>,
 }
@@ -76,18 +76,21 @@ impl<'a> Subject<'a> {
     fn traced(base: &'a Base, draft: Option<&'a Draft<'a>>, node: NodeId) -> Self {
         let task = &base.graph().tasks[node];
         let (node, name) = (Node::Traced(node), Name::Traced(task.name));
-        let caller = draft.and_then(|draft| draft.replaced_by(node));
+        let caller = draft.and_then(|draft| draft.replaced_by(node)).map(|(caller, place)| (caller, Some(place)));
         Self { node, kind: task.kind, operator: task.operator, name, caller, base, draft }
     }
 
     fn added(draft: &'a Draft<'a>, node: Node) -> Self {
         let (kind, operator) = (draft.kind_of(node), draft.operator_of(node));
-        let (name, caller) = (Name::Own(draft.name_of(node)), draft.caller_of(node));
+        let caller = draft.caller_of(node).map(|caller| (caller, operator));
+        let name = Name::Own(draft.name_of(node));
         Self { node, kind, operator, name, caller, base: draft.base(), draft: Some(draft) }
     }
 
     fn is_called(&self, names: &[bool], test: &Test) -> bool {
         match self.name {
+            // Host work is called as its operator is, in whose place another one is now.
+            Name::Traced(_) if self.caller.is_some() && !self.kind.is_device() => false,
             Name::Traced(name) => at(names, name),
             Name::Own(name) => matches(test, name),
         }
@@ -98,9 +101,9 @@ impl<'a> Subject<'a> {
         let is = |id: OperatorId| operators.get(id.0 as usize) == Some(&true);
         match self.caller {
             None => self.operator.is_some_and(is),
-            Some(caller) => {
+            Some((caller, place)) => {
                 let parent = |id: OperatorId| self.base.graph().operators.get(id.0 as usize)?.parent;
-                matches(test, caller) || self.operator.and_then(parent).is_some_and(is)
+                matches(test, caller) || place.and_then(parent).is_some_and(is)
             }
         }
     }

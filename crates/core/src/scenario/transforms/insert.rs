@@ -71,7 +71,7 @@ impl Transform for InsertKernel {
         for &node in &places {
             let new = NewKernel {
                 name: name.clone(),
-                operator: draft.operator_of(node).map(|operator| call_of(draft, &self.after, operator)),
+                operator: call_of(draft, &self.after, node),
                 work: None,
                 prediction: self.given(),
                 source: Source::Given,

@@ -79,7 +79,7 @@ impl Transform for InsertOperator {
                     kernels += if is_shown { count } else { 0 };
                     (inserted, shown) = (inserted + 1, shown + usize::from(is_shown));
                 }
-                None => unknown += 1,
+                None => unknown += usize::from(draft.is_in_step(last)),
             }
         }
         let mut report = StepReport { changed: inserted, ..StepReport::default() };
@@ -116,8 +116,8 @@ fn places_of(draft: &Draft<'_>, selector: &Selector) -> Vec<Place> {
     let mut times: FxHashMap<Option<Node>, u32> = FxHashMap::default();
     let origin = |node| std::iter::successors(Some(node), |&node| draft.repeated(node)).last();
     for last in selector.select_all(draft).into_iter().filter(|&node| draft.kind_of(node) == TaskKind::Kernel) {
-        if let Some(operator) = draft.operator_of(last) {
-            let (call, time) = (call_of(draft, selector, operator), times.entry(origin(last)).or_default());
+        if let Some((operator, call)) = draft.operator_of(last).zip(call_of(draft, selector, last)) {
+            let time = times.entry(origin(last)).or_default();
             found.insert((call, *time), Place { call, operator, last });
             *time += 1;
         }

@@ -12,7 +12,7 @@ use crate::cost::operators::bare;
 use crate::graph::{NodeId, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
-use crate::scenario::effect::Effect;
+use crate::scenario::effect::{Effect, EffectKind};
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
@@ -97,6 +97,10 @@ impl Transform for Replace {
         }
         let mut report = survey(draft, kept, summary);
         report.changed += gone.len();
+        if report.changed == 0 && !report.says(EffectKind::NotModelled) {
+            report.is_met = true;
+            report.say(Effect::note("by the models it takes as long as what it replaces"));
+        }
         if !unknown.is_empty() {
             let text = format!("{}: arguments do not fit {}", count(unknown.len(), "kernel"), self.operator);
             report.say(Effect::kept(text, unknown));
@@ -110,7 +114,8 @@ impl Replace {
     fn is_computed_by(&self, draft: &Draft<'_>, id: OperatorId, nodes: &[Node]) -> bool {
         let graph = draft.graph();
         let own = graph.names.get(graph.operators[id.0 as usize].name);
-        let is_it = |&node: &Node| bare(draft.replaced_by(node).unwrap_or(own)) == bare(&self.operator);
+        let name = |node: Node| draft.replaced_by(node).map_or(own, |(name, _)| name);
+        let is_it = |&node: &Node| bare(name(node)) == bare(&self.operator);
         nodes.iter().all(is_it)
     }
 
@@ -121,8 +126,8 @@ impl Replace {
         for node in self.selector.select_all(draft) {
             let kind = draft.kind_of(node);
             let computes = kind == TaskKind::Compute || (kind.is_device() && !matches!(kind, TaskKind::Collective(_)));
-            let Some(own) = draft.operator_of(node).filter(|_| computes) else { continue };
-            calls.entry(call_of(draft, &self.selector, own)).or_default().push(node);
+            let Some(call) = call_of(draft, &self.selector, node).filter(|_| computes) else { continue };
+            calls.entry(call).or_default().push(node);
         }
         calls
     }

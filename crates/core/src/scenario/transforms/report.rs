@@ -168,12 +168,17 @@ pub(super) fn brief(name: &str) -> String {
     }
 }
 
-/// The outermost operator around `own` that `selector` asks for by name; without one, `own`.
-pub(super) fn call_of(draft: &Draft<'_>, selector: &Selector, own: OperatorId) -> OperatorId {
-    let graph = draft.graph();
+/// The outermost operator around the one of `node` that `selector` asks for by name, its own or one that an edit put in its place; without
+/// one, that of `node`.
+pub(super) fn call_of(draft: &Draft<'_>, selector: &Selector, node: Node) -> Option<OperatorId> {
+    let (graph, own) = (draft.graph(), draft.operator_of(node)?);
+    let replaced = draft.replaced_by(node);
+    let name = |id: OperatorId| match replaced {
+        Some((name, place)) if place == id => name,
+        _ => graph.operators.get(id.0 as usize).map_or("", |it| graph.names.get(it.name)),
+    };
     let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
-    let name = |id: OperatorId| graph.operators.get(id.0 as usize).map_or("", |it| graph.names.get(it.name));
-    std::iter::successors(Some(own), parent).filter(|&id| selector.asks_for(name(id))).last().unwrap_or(own)
+    Some(std::iter::successors(Some(own), parent).filter(|&id| selector.asks_for(name(id))).last().unwrap_or(own))
 }
 
 /// `1 task`, `7 tasks`.

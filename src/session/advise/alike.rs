@@ -51,6 +51,7 @@ pub(super) fn option(steps: &[&str], gain: f64) -> AdvisedOption {
         error_band: crate::session::ErrorBand {
             low_ns: retime_core::units::DurNs(1),
             high_ns: retime_core::units::DurNs(1),
+            ..crate::session::ErrorBand::default()
         },
         memory_bytes: None,
         is_hardware: steps.iter().any(|step| device_of(step).is_some()),

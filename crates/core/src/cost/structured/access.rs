@@ -38,7 +38,7 @@ const WARP_SOFTMAX: u64 = 1024;
 /// Least time of `work` on `device` in µs; 0 where bytes and arithmetic say all.
 pub(crate) fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
     if work.family == Family::Reduction {
-        return reduction_us(&work.shape, device);
+        return reduction_us(work, device);
     }
     if let Some(accesses) = convolution(work).and_then(|shape| fewest(shape, device)) {
         return device.kernel_start.secs() * 1e6 + accesses / (PLACED * device.clock_mhz.max(1.0));

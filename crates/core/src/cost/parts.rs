@@ -138,7 +138,7 @@ pub fn divided(whole: Work, parts: u32) -> Work {
         Shape::Strided { elements } => Shape::Strided { elements: elements / parts },
         Shape::Chained => Shape::Chained,
         Shape::Rows { rows, width } => Shape::Rows { rows: (rows / parts).max(1), width },
-        Shape::Picked { rows, width, adds } => Shape::Picked { rows: (rows / parts).max(1), width, adds },
+        Shape::Picked { rows, width, picking } => Shape::Picked { rows: (rows / parts).max(1), width, picking },
         Shape::Columns { rows, columns } => Shape::Columns { rows, columns: (columns / parts).max(1) },
         Shape::Gemm { batch, m, n, k } if is_cut(&whole) => Shape::Gemm { batch, m: (m / parts).max(1), n, k },
         _ => return whole,

@@ -88,6 +88,18 @@ impl Family {
     ];
 }
 
+/// How a kernel goes over the rows that a list picks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Picking {
+    /// Each is copied, by a block of threads of its own.
+    Copied,
+    /// Each is added to one, element by element.
+    Added,
+    /// The list is sorted first, and each is added by a warp of its own, so that those of one place are added in order.
+    AddedInOrder,
+}
+
 /// The sizes that a family's model needs beyond FLOP and bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Shape {
@@ -170,8 +182,8 @@ pub enum Shape {
         rows: u64,
         /// Elements of a row.
         width: u64,
-        /// Whether they are added.
-        adds: bool,
+        /// How they are gone over.
+        picking: Picking,
     },
     /// A list that is sorted, scanned or compacted: each block of threads waits for what the blocks before it found.
     Chained,
@@ -358,7 +370,7 @@ impl Hash for Shape {
             Self::Rows { rows, width } => (rows, width).hash(state),
             Self::Columns { rows, columns } => (rows, columns).hash(state),
             Self::Strided { elements } => elements.hash(state),
-            Self::Picked { rows, width, adds } => (rows, width, adds).hash(state),
+            Self::Picked { rows, width, picking } => (rows, width, picking).hash(state),
             Self::Copy { route, pinned } => (route, pinned).hash(state),
             Self::Collective { kind, ranks } => (kind, ranks).hash(state),
             Self::Attention { batch, heads, queries, keys, dim, causal, backward } => {

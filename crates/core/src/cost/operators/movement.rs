@@ -1,6 +1,6 @@
 //! Bytes of operators that only move data: copies, concatenation, indexing, fills, sorting.
 
-use crate::cost::work::{Family, Shape, Work};
+use crate::cost::work::{Family, Picking, Shape, Work};
 use crate::device::Precision;
 use crate::graph::{DType, Operands};
 use crate::units::{Bytes, Flop};
@@ -138,9 +138,16 @@ fn picks(source: &[u64], indices: &[&[u64]]) -> (u64, u64) {
     (count.unwrap_or(1), each)
 }
 
+/// Elements of a row that `values` have for each place of `source`: of the last dimensions, which both have alike.
+fn row(source: &[u64], values: &[u64]) -> u64 {
+    let within = source.len().saturating_sub(1);
+    let last = source.iter().rev().zip(values.iter().rev()).take(within).take_while(|(one, other)| one == other);
+    last.fold(1, |width: u64, (&dim, _)| width.saturating_mul(dim))
+}
+
 /// `work` on `count` elements in the rows that `places` entries of a list pick.
-fn picked(work: &Work, (places, count): (u64, u64), adds: bool) -> Work {
-    Work { shape: Shape::Picked { rows: places, width: count / places.max(1), adds }, ..work.clone() }
+fn picked(work: &Work, (places, count): (u64, u64), picking: Picking) -> Work {
+    Work { shape: Shape::Picked { rows: places, width: count / places.max(1), picking }, ..work.clone() }
 }
 
 /// Operators that pick or place elements by an index tensor.
@@ -166,12 +173,12 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
             let (count, places) = (elements(args.tensor(2)?), args.stored(2)?);
             let work = moved(count, dtype, places, 1)?;
             // Whole rows are picked where each entry of the list is expanded over one.
-            Some(if places < count { picked(&work, (places, count), false) } else { work })
+            Some(if places < count { picked(&work, (places, count), Picking::Copied) } else { work })
         }
         "scatter" | "scatter_add" | "scatter_reduce" => moved(elements(args.tensor(2)?), dtype, args.stored(2)?, 2),
         "index_add" => {
             let (count, places) = (elements(args.tensor(3)?), elements(args.tensor(2)?));
-            Some(picked(&moved(count, dtype, places, 2)?, (places, count), true))
+            Some(picked(&moved(count, dtype, places, 2)?, (places, count), Picking::Added))
         }
         "index_copy" => moved(elements(args.tensor(3)?), dtype, elements(args.tensor(2)?), 2),
         "index" | "_unsafe_index" => {
@@ -180,11 +187,14 @@ fn indexing(name: &str, args: Args<'_>) -> Option<Work> {
         }
         "_index_put_impl" | "index_put" | "_unsafe_index_put" => {
             let lists = args.list(1).unwrap_or_default();
-            let (picked, each) = picks(source, &lists);
-            let placed = args.tensor(2).map_or(picked.saturating_mul(each), elements);
+            let (count, each) = picks(source, &lists);
+            let placed = args.tensor(2).map_or(count.saturating_mul(each), elements);
             // Where it adds to them, the old values are read as well.
-            let times = 1 + u64::from(args.truth(3) == Some(true));
-            moved(placed, dtype, sum(lists.iter().filter(|dims| !dims.is_empty()).map(|dims| elements(dims))), times)
+            let adds = args.truth(3) == Some(true);
+            let places = sum(lists.iter().filter(|dims| !dims.is_empty()).map(|dims| elements(dims)));
+            let work = moved(placed, dtype, places, 1 + u64::from(adds))?;
+            let width = args.tensor(2).map_or(each, |values| row(source, values));
+            Some(if adds { picked(&work, (placed / width.max(1), placed), Picking::AddedInOrder) } else { work })
         }
         // Keys and values go to their places in the cache; queries and keys are turned in place.
         "reshape_and_cache_flash" => pair(args, 0),
@@ -251,6 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_put_in_order_are_those_of_the_last_dimensions() {
+        let put = |source: &[u64], values: &[u64]| {
+            let tensor = |dims: &[u64]| Operand::strided(dims.to_vec(), &[], Some(DType::Fp32));
+            let value = |text: &str| Operand::Value(text.into());
+            let inputs = vec![tensor(source), value(""), tensor(values), value("True"), value("False")];
+            let operands = Operands { inputs, ..Operands::default() };
+            work("_index_put_impl", Args::new(&operands)).unwrap().shape
+        };
+        let picking = Picking::AddedInOrder;
+        assert_eq!(put(&[8, 27, 27], &[8, 351]), Shape::Picked { rows: 8 * 351, width: 1, picking });
+        assert_eq!(put(&[1000, 64], &[512, 64]), Shape::Picked { rows: 512, width: 64, picking });
+        assert_eq!(put(&[512], &[512]), Shape::Picked { rows: 512, width: 1, picking });
+    }
+
+    #[test]
     fn an_expanded_list_of_places_is_read_once() {
         let tensor = |dims: &[u64], strides: &[i64], dtype| Operand::strided(dims.to_vec(), strides, Some(dtype));
         let inputs = vec![
@@ -261,7 +286,7 @@ mod tests {
         let args = Operands { inputs, outputs: vec![] };
         let work = work("gather", Args::new(&args)).unwrap();
         assert_eq!((work.read, work.written), (Bytes(20_480 * (64 * 4 + 8)), Bytes(20_480 * 64 * 4)));
-        assert_eq!(work.shape, Shape::Picked { rows: 20_480, width: 64, adds: false });
+        assert_eq!(work.shape, Shape::Picked { rows: 20_480, width: 64, picking: Picking::Copied });
     }
 
     #[test]

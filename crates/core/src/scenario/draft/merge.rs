@@ -171,8 +171,8 @@ fn merged_work(works: &[Work]) -> Option<Work> {
             Shape::Embedding { batch, rows: rows.round() as u64, tables, pooling, dim, backward, reuse }
         }
         &Shape::Rows { rows, width } => Shape::Rows { rows: rows.saturating_mul(works.len() as u64), width },
-        &Shape::Picked { rows, width, adds } => {
-            Shape::Picked { rows: rows.saturating_mul(works.len() as u64), width, adds }
+        &Shape::Picked { rows, width, picking } => {
+            Shape::Picked { rows: rows.saturating_mul(works.len() as u64), width, picking }
         }
         &Shape::Columns { rows, columns } => {
             Shape::Columns { rows, columns: columns.saturating_mul(works.len() as u64) }

@@ -81,6 +81,41 @@ fn work_away_from_its_launch_is_told_with_how_far() {
     );
 }
 
+/// The same trace with all kernels as much earlier, in µs.
+fn with_early_kernels(by: f64) -> Value {
+    let mut trace = three_steps();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    for event in events.iter_mut().filter(|event| event["cat"] == "kernel") {
+        event["ts"] = (event["ts"].as_f64().unwrap() - by).into();
+    }
+    trace
+}
+
+#[test]
+fn work_before_its_launch_by_a_constant_is_put_where_it_ran() {
+    let figures = |loaded: &Loaded| {
+        let summary = &loaded.replay.summary;
+        (summary.gpu_active_ns, summary.kernel_only_ns, summary.steady_ns, summary.gpu_busy.to_bits())
+    };
+    let sound = load(&three_steps());
+    assert_eq!(figures(&sound).0.0, 500_000);
+    for by in [60.0, 100.0, 5_000.0, 1e6] {
+        let early = load(&with_early_kernels(by));
+        assert_eq!(figures(&early), figures(&sound), "{by} µs");
+        let text = told(&early, "device-clock").unwrap();
+        assert!(text.starts_with("work of device 0 was recorded to start up to"), "{text}");
+        assert!(told(&early, "early-work").is_none());
+    }
+    let late = load(&with_early_kernels(20.0));
+    assert!([&sound, &late].iter().all(|loaded| told(loaded, "device-clock").is_none()), "nothing starts too early");
+}
+
+#[test]
+fn one_kernel_before_its_launch_is_no_clock() {
+    let one = load(&with_kernel(8, "ts", 2_440.0));
+    assert!(told(&one, "early-work").is_some() && told(&one, "device-clock").is_none());
+}
+
 #[test]
 fn one_kernel_over_all_others_of_its_stream_is_told_by_their_number() {
     let text = told(&load(&with_kernel(8, "dur", 1e7)), "overlapping-kernels").unwrap();

@@ -6,6 +6,7 @@ pub mod args;
 mod builder;
 mod chunks;
 mod content;
+mod device_clock;
 mod error;
 pub mod execution_trace;
 mod format;
@@ -46,6 +47,7 @@ pub use args::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SideTable, SyncArgs, TensorArgs,
     TensorArgsId, WorkArgs,
 };
+pub(crate) use device_clock::CLOCK_ERROR;
 pub use error::OpenError;
 pub use execution_trace::ExecutionTrace;
 pub use job::{Job, RankTrace};

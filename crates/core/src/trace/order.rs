@@ -1,6 +1,6 @@
 //! The last step of reading: events in order of start, counted from the first, without those whose clock was damaged.
 
-use super::{EventId, Trace};
+use super::{EventId, Trace, device_clock};
 use crate::diagnostic::Severity;
 use crate::units::DurNs;
 
@@ -11,6 +11,9 @@ pub(super) const DAY: DurNs = DurNs(86_400_000_000_000);
 pub(super) fn settle(trace: &mut Trace) {
     sort(trace);
     leave_out_strays(trace);
+    if device_clock::take_out(trace) {
+        sort(trace);
+    }
     let first = trace.events.start(EventId(0));
     trace.events.rebase(first);
     trace.memory.for_each_value(|row| row.at.0 = row.at.0.saturating_sub(first.0));

@@ -270,6 +270,16 @@ impl EventTable {
         }
     }
 
+    /// Moves the start of the chosen events by `by`; order is the caller's business, as with [`Self::push`].
+    pub fn delay(&mut self, by: DurNs, is_chosen: impl Fn(&Self, EventId) -> bool) {
+        for id in self.ids() {
+            if is_chosen(self, id) {
+                let start = &mut self.start[id.0 as usize];
+                start.0 = start.0.saturating_add(by.0);
+            }
+        }
+    }
+
     /// Keeps the rows in `kept`, which are numbered from 0 afterwards.
     pub fn keep(&mut self, kept: Range<usize>) {
         keep(&mut self.start, &kept);

@@ -1,12 +1,9 @@
 //! Device work whose times contradict its launch: clocks or correlation ids of a recording that are wrong.
 
 use super::activities::Activity;
-use super::constants::median;
 use super::observed::Observed;
+use crate::trace::CLOCK_ERROR;
 use crate::units::{DurNs, TimeNs};
-
-/// Clocks of host and device are closer to one another than this, beside a constant offset.
-const CLOCK_ERROR: DurNs = DurNs(1_000_000);
 
 /// How many pieces of work are where they cannot be, and by how much the farthest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +21,7 @@ impl Misplaced {
     }
 }
 
-/// Work that starts before its launch call, beyond the usual offset of the clocks; and work that runs behind work of its
+/// Work that starts before its launch call, beyond what clocks differ by; and work that runs behind work of its
 /// stream whose call began after its own had ended, by how long after its own.
 ///
 /// # Complexity
@@ -32,9 +29,7 @@ impl Misplaced {
 pub(super) fn find(observed: &Observed<'_>) -> (Option<Misplaced>, Option<Misplaced>) {
     let call = |activity: &Activity| activity.call.map(|call| &observed.threads.calls[call as usize]);
     let lead = |activity: &Activity| Some(call(activity)?.start.since(activity.start));
-    let mut leads: Vec<DurNs> = observed.activities.list.iter().filter_map(lead).collect();
-    let usual = median(&mut leads).max(DurNs::ZERO);
-    let early = |activity: &Activity| lead(activity).map(|lead| lead - usual).filter(|&lead| lead > CLOCK_ERROR);
+    let early = |activity: &Activity| lead(activity).filter(|&lead| lead > CLOCK_ERROR);
     let overtaken = observed.activities.streams.iter().flat_map(|stream| {
         let mut latest = TimeNs(i64::MIN);
         stream.activities.iter().filter_map(move |&index| {

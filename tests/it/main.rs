@@ -33,6 +33,7 @@ mod one_price;
 mod operator_edits;
 mod papers_page;
 mod parameterised;
+mod pass_orders;
 mod periods;
 mod pictures;
 mod place_on;

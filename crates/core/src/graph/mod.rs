@@ -121,6 +121,9 @@ pub struct RankPart {
     pub unlike: Option<RecordedDevice>,
     /// How many batches its iteration runs on, as far as its trace tells; else 1.
     pub batches: u32,
+    /// When each of the passes of its iteration begins, from the window's start: its backward pass where the iteration has several of
+    /// them, else the step of a turn; fewer than two where it has one.
+    pub passes: Vec<TimeNs>,
     /// Its clock, as it was before alignment.
     pub clock: Clock,
     /// Name of the chosen iteration, e.g. `ProfilerStep#12`; empty when the trace has no steps.
@@ -146,6 +149,11 @@ pub struct RankPart {
 }
 
 impl RankPart {
+    /// Whether its iteration goes through the model more than once.
+    pub fn runs_several_passes(&self) -> bool {
+        self.batches > 1 || self.passes.len() > 1
+    }
+
     /// How many ranks it stands for, itself included.
     pub fn count(&self) -> u32 {
         1 + self.others.len() as u32

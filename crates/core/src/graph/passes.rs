@@ -2,9 +2,9 @@
 
 use crate::units::TimeNs;
 
-use super::{ExecutionGraph, OperatorId, Rank};
+use super::{ExecutionGraph, OperatorId, Rank, RankPart};
 
-/// A forward and a backward pass of a rank on one batch; it lasts until the next one of the rank.
+/// A forward pass of a rank on one batch, with the backward pass over it; it lasts until the next forward pass of the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// Whose it is.
@@ -28,9 +28,22 @@ impl ExecutionGraph {
         }
         let operator = self.operators.get(id.0 as usize)?;
         let rank = self.lanes.get(operator.lane.0 as usize)?.rank;
-        let until = self.passes.partition_point(|pass| (pass.rank, pass.from) <= (rank, operator.start));
+        // A backward pass may run behind forward passes of later batches.
+        let forward = operator.forward.and_then(|id| self.operators.get(id.0 as usize));
+        let at = forward.map_or(operator.start, |forward| forward.start);
+        let until = self.passes.partition_point(|pass| (pass.rank, pass.from) <= (rank, at));
         let pass = self.passes.get(until.checked_sub(1)?)?;
         (pass.rank == rank).then_some(pass.batch)
+    }
+
+    /// How many samples most passes of the chosen iteration run on, the larger of as many, where they differ and all ranks tell theirs.
+    pub(super) fn usual_pass(&self) -> Option<u64> {
+        let chosen = || self.passes.iter().filter(|pass| pass.is_chosen);
+        let is_told = |part: &RankPart| chosen().any(|pass| pass.rank == part.rank);
+        let mut sizes: Vec<u64> = chosen().map(|pass| pass.batch).collect();
+        sizes.sort_unstable();
+        let most = sizes.chunk_by(u64::eq).map(|alike| (alike.len(), alike[0])).max();
+        most.filter(|_| self.ranks.iter().all(is_told)).map(|(_, size)| size)
     }
 
     /// Samples of the chosen iteration of a rank on average, as a share of [`batches`](Self::batches) of the batch size; 1 where all run

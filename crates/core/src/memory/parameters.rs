@@ -1,5 +1,7 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
+use rustc_hash::FxHashMap;
+
 use crate::cost::operators::bare;
 use crate::graph::{ExecutionGraph, NodeId, Operand, OperatorId, Phase, RankPart, lookup_total_at};
 use crate::intern::NameId;
@@ -53,8 +55,9 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
         found.gradients.clone_from(&found.each);
     }
     if !trains {
-        found.each = weights(graph, &ids);
-        found.each.truncate(in_one_pass(part, &found.each));
+        let (each, at): (Vec<u64>, Vec<TimeNs>) = weights(graph, &ids).into_iter().unzip();
+        let is_kept = once(part, &each, &at);
+        found.each = kept(each, &is_kept);
     }
     if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
@@ -136,12 +139,37 @@ fn accumulated(graph: &ExecutionGraph, part: &RankPart, ids: &[OperatorId]) -> P
     };
     let (gradients, given_by) = each.iter().map(gradient).unzip();
     let mut found = Parameters { each, gradients, given_by, accumulated, ..Parameters::default() };
-    let parameters = in_one_pass(part, &found.each);
-    found.each.truncate(parameters);
-    found.gradients.truncate(parameters);
-    found.given_by.truncate(parameters);
-    found.accumulated.truncate(parameters);
+    let is_kept = once(part, &found.each, &found.accumulated);
+    found.each = kept(found.each, &is_kept);
+    found.gradients = kept(found.gradients, &is_kept);
+    found.given_by = kept(found.given_by, &is_kept);
+    found.accumulated = kept(found.accumulated, &is_kept);
     found
+}
+
+/// Which of the parameters of these sizes, named at these times, are no other's: all passes of an iteration are over one model, which
+/// has as many parameters of a size as the pass that names most of them. Where passes are not told apart, those that name the same in
+/// the same order are one.
+fn once(part: &RankPart, sizes: &[u64], at: &[TimeNs]) -> Vec<bool> {
+    if part.passes.len() < 2 {
+        let first = in_one_pass(part, sizes);
+        return (0..sizes.len()).map(|place| place < first).collect();
+    }
+    let pass = |at: &TimeNs| part.passes.partition_point(|begins| begins <= at).max(1);
+    let mut named: FxHashMap<(usize, u64), usize> = FxHashMap::default();
+    let mut known: FxHashMap<u64, usize> = FxHashMap::default();
+    let is_new = |(&size, at): (&u64, &TimeNs)| {
+        let (in_pass, known) = (named.entry((pass(at), size)).or_default(), known.entry(size).or_default());
+        *in_pass += 1;
+        let is_new = *in_pass > *known;
+        *known = (*known).max(*in_pass);
+        is_new
+    };
+    sizes.iter().zip(at).map(is_new).collect()
+}
+
+fn kept<T>(all: Vec<T>, is_kept: &[bool]) -> Vec<T> {
+    all.into_iter().zip(is_kept).filter_map(|(one, &is_kept)| is_kept.then_some(one)).collect()
 }
 
 /// How many of the sizes are of one pass, where the iteration runs on several batches and each pass has the same.
@@ -183,7 +211,10 @@ fn updated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
 
 /// Weights by their role in the outermost operators that name them. A product's weight with the dimensions of the embedding
 /// of a vocabulary is that embedding: small language models, in which it counts, share the two.
-fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
+///
+/// # Returns
+/// The bytes of each and when it is named.
+fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<(u64, TimeNs)> {
     let mut counted_until = OperatorId(0);
     let mut each = Vec::new();
     let mut embeddings: Vec<&[u64]> = Vec::new();
@@ -202,7 +233,7 @@ fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
         let is_embedding = bare(name(graph, id)) == "embedding";
         let found = named.filter(|it| is_embedding || !is_shared(it)).map(bytes).filter(|&size| size > 0);
         let before = each.len();
-        each.extend(found);
+        each.extend(found.map(|size| (size, graph.operators[id.0 as usize].start)));
         if is_embedding {
             let is_vocabulary = |dims: &&[u64]| matches!(dims, [rows, dim] if rows / 8 >= *dim);
             embeddings.extend(arguments.first().and_then(Operand::dims).filter(is_vocabulary));

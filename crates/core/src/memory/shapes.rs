@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         let (graph, mut any) = (self.rank.graph, false);
         for buffer in self.buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
             let left = of_first.entry(buffer.bytes.0).or_default();
-            if *left == 0 && self.rank.part.batches > 1 {
+            if *left == 0 && self.rank.part.runs_several_passes() {
                 let given = buffer.operator.map(|id| end(graph, id));
                 (buffer.holds, buffer.until) = (Holds::Other, given.unwrap_or(buffer.until));
                 continue;

@@ -73,10 +73,12 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };
-    let (counts, passes) = batches::count(ranks, &graph);
-    graph.batches = counts.iter().copied().max().unwrap_or(1);
-    graph.ranks.iter_mut().zip(counts).for_each(|(part, count)| part.batches = count);
-    graph.passes = passes;
+    let found = batches::find(ranks, &graph);
+    graph.batches = found.counts.iter().copied().max().unwrap_or(1);
+    let each = found.counts.into_iter().zip(found.begins);
+    graph.ranks.iter_mut().zip(each).for_each(|(part, own)| (part.batches, part.passes) = own);
+    graph.passes = found.passes;
+    graph.batch_size = graph.batch_size.or_else(|| graph.usual_pass());
     note_passes(&mut graph);
     (graph, timed)
 }
@@ -484,6 +486,7 @@ fn parts(
             device: device(rank),
             clock,
             batches: 1,
+            passes: Vec::new(),
             iteration: rank.window.name.clone(),
             window_start: zero,
             iteration_start: TimeNs(rank.window.split.unwrap_or(rank.window.start).since(zero).0),

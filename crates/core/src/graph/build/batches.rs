@@ -4,8 +4,9 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use crate::graph::{ExecutionGraph, LaneId, Operator, OperatorId, Pass, Phase, RankPart, batch_size};
-use crate::units::TimeNs;
+use crate::graph::{ExecutionGraph, LaneId, Operator, Pass, Phase, RankPart, batch_size};
+use crate::trace::steps::one_by_one;
+use crate::units::{DurNs, TimeNs};
 
 use super::Prepared;
 
@@ -15,34 +16,62 @@ const MOST: usize = 256;
 /// Share of the most calls of a forward pass that each of the others has at least: what begins or ends an iteration stands beside one.
 const ALIKE: f64 = 0.5;
 
-/// How many batches the iteration of each of `ranks` runs on, 1 where nothing tells of more; and its passes and those of the step before,
-/// where some of the iteration run on batches of another size, or some ranks on more of them.
+/// What the passes of the ranks' iterations are.
+pub(super) struct Found {
+    /// How many batches the iteration of each rank runs on, 1 where nothing tells of more.
+    pub(super) counts: Vec<u32>,
+    /// When each pass of each rank begins, see [`RankPart::passes`].
+    pub(super) begins: Vec<Vec<TimeNs>>,
+    /// Passes of the iteration and of the step before, where some of the iteration run on batches of another size, or some ranks on more
+    /// of them.
+    pub(super) passes: Vec<Pass>,
+}
+
+/// Finds the passes of the iteration of each of `ranks`.
 ///
 /// # Complexity
 /// O(n log n) in operators.
-pub(super) fn count(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> (Vec<u32>, Vec<Pass>) {
+pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> Found {
     let own = |part: &RankPart| part.iteration_start..part.iteration_end;
     let found: Vec<Calls> = graph.ranks.iter().map(|part| Calls::of(graph, part, own(part))).collect();
     let told = ranks.iter().filter_map(|rank| rank.input.trace.batches).max().map(NonZeroU32::get);
     let of_rank = |(rank, calls): (&Prepared<'_>, &Calls)| {
         let joined = rank.window.batches;
-        told.map_or_else(|| calls.passes().max(joined), |told| told.saturating_mul(joined))
+        told.map_or_else(|| calls.batches.max(joined), |told| told.saturating_mul(joined))
     };
     let counts: Vec<u32> = ranks.iter().zip(&found).map(of_rank).collect();
-    let most = counts.iter().copied().max().unwrap_or(1);
-    let mut passes: Vec<Pass> = Vec::new();
-    let each = graph.ranks.iter().zip(&found).zip(&counts);
-    for ((part, calls), _) in each.filter(|((_, calls), count)| most > 1 && calls.passes() == **count) {
-        let before = Calls::of(graph, part, TimeNs(i64::MIN)..part.iteration_start);
-        passes.extend(before.sizes(graph, part, false));
-        passes.extend(calls.sizes(graph, part, true));
-    }
-    let mut sizes = passes.iter().filter(|pass| pass.is_chosen).map(|pass| pass.batch);
-    let first = sizes.next();
-    if sizes.all(|size| Some(size) == first) && counts.iter().all(|&count| count == most) {
+    let each = || graph.ranks.iter().zip(&found).zip(&counts).filter(|((_, calls), count)| calls.batches == **count);
+    let mut passes: Vec<Pass> = each().flat_map(|((part, calls), _)| calls.sizes(graph, part, true)).collect();
+    let is_unlike = passes.windows(2).any(|pair| pair[0].batch != pair[1].batch)
+        || counts.windows(2).any(|pair| pair[0] != pair[1]);
+    if is_unlike {
+        let before = |part| Calls::of(graph, part, TimeNs(i64::MIN)..part.iteration_start).sizes(graph, part, false);
+        passes.extend(each().flat_map(|((part, _), _)| before(part)));
+        passes.sort_by_key(|pass| (pass.rank, pass.from));
+    } else {
         passes.clear();
     }
-    (counts, passes)
+    let each = ranks.iter().zip(&graph.ranks).zip(&found);
+    let begins = each.map(|((rank, part), calls)| begins(rank, part, calls)).collect();
+    Found { counts, begins, passes }
+}
+
+/// When each pass of a rank begins: its backward pass where there are several, else the step of a turn.
+fn begins(rank: &Prepared<'_>, part: &RankPart, calls: &Calls) -> Vec<TimeNs> {
+    let (steps, _) = if rank.window.batches > 1 { one_by_one(rank.input.trace) } else { Default::default() };
+    let of_window = steps.iter().map(|step| TimeNs(step.start.since(part.window_start).0));
+    let own = of_window.filter(|at| (part.iteration_start..part.iteration_end).contains(at));
+    if calls.count > 1 { calls.chunks().map(|pass| pass[0].start).collect() } else { own.collect() }
+}
+
+/// A call of the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    start: TimeNs,
+    /// What it does, as a number.
+    does: u64,
+    /// When the call of the forward pass ran whose gradient it gives, where that is known.
+    forward: Option<TimeNs>,
 }
 
 /// Calls of the forward and of the backward pass, in order of time.
@@ -51,7 +80,11 @@ struct Calls {
     /// The thread that calls most of the forward pass.
     main: Option<LaneId>,
     forward: Vec<TimeNs>,
-    backward: Vec<(TimeNs, u64)>,
+    backward: Vec<Call>,
+    /// How often the backward pass runs.
+    count: usize,
+    /// How many forward passes have a backward pass: fewer where one runs twice over what one forward pass kept.
+    batches: u32,
 }
 
 impl Calls {
@@ -61,26 +94,38 @@ impl Calls {
         let of_phase = |phase| of_phase(graph, part, phase, &within);
         let mut forward: Vec<TimeNs> =
             of_phase(Phase::Forward).filter(|(_, operator)| Some(operator.lane) == main).map(starts).collect();
-        let mut backward: Vec<(TimeNs, u64)> =
-            of_phase(Phase::Backward).map(|(at, operator)| (operator.start, call(graph, at))).collect();
+        let mut backward: Vec<Call> = of_phase(Phase::Backward).map(|(at, _)| call(graph, at)).collect();
         forward.sort_unstable();
-        backward.sort_unstable_by_key(|&(start, _)| start);
-        Self { main, forward, backward }
+        backward.sort_by_key(|call| call.start);
+        let count = if main.is_some() { passes(&forward, &backward) } else { 1 };
+        let mut found = Self { main, forward, backward, count, batches: 1 };
+        found.batches = found.batches();
+        found
     }
 
-    /// How often forward and backward pass run.
-    fn passes(&self) -> u32 {
-        if self.main.is_some() { passes(&self.forward, &self.backward) } else { 1 }
+    /// The backward passes.
+    fn chunks(&self) -> impl Iterator<Item = &[Call]> {
+        self.backward.chunks((self.backward.len() / self.count).max(1))
+    }
+
+    /// How many forward passes they are of.
+    fn batches(&self) -> u32 {
+        let latest = |pass: &[Call]| pass.iter().filter_map(|call| call.forward).max();
+        let Some(mut forward) = self.chunks().map(latest).collect::<Option<Vec<TimeNs>>>() else {
+            return self.count as u32;
+        };
+        forward.sort_unstable();
+        forward.dedup();
+        forward.len().max(1).min(self.count) as u32
     }
 
     /// Each pass with its batch; empty where not each tells one size.
     fn sizes(&self, graph: &ExecutionGraph, part: &RankPart, is_chosen: bool) -> Vec<Pass> {
-        let count = self.passes() as usize;
         let Some(main) = self.main.filter(|_| !self.backward.is_empty()) else { return Vec::new() };
         let mut from = 0;
-        let pass = |own: &[(TimeNs, u64)]| {
-            let (begins, ends) = (*self.forward.get(from)?, own.first()?.0);
-            from = self.forward.partition_point(|&at| at <= own[own.len() - 1].0);
+        let pass = |own: &[Call]| {
+            let (begins, ends) = forward_of(own).or_else(|| Some((*self.forward.get(from)?, own.first()?.start)))?;
+            from = self.forward.partition_point(|&at| at <= own[own.len() - 1].start);
             let before = |time: TimeNs| move |it: &Operator| (it.lane, it.start) < (main, time);
             let [first, last] = [begins, ends].map(|time| graph.operators.partition_point(before(time)));
             match batch_size::candidates(graph.operators.get(first..last)?, &graph.operands, &graph.names)[..] {
@@ -88,31 +133,52 @@ impl Calls {
                 _ => None,
             }
         };
-        self.backward.chunks(self.backward.len() / count).map(pass).collect::<Option<Vec<Pass>>>().unwrap_or_default()
+        let mut passes = self.chunks().map(pass).collect::<Option<Vec<Pass>>>().unwrap_or_default();
+        passes.sort_by_key(|pass| pass.from);
+        passes.dedup_by_key(|pass| pass.from);
+        passes
     }
 }
 
-/// How often forward and backward pass run: backward passes of one program call the same operators in the same order and give
-/// gradients of the same sizes, and before each there is a forward pass.
-fn passes(forward: &[TimeNs], backward: &[(TimeNs, u64)]) -> u32 {
+/// From when to when the forward pass runs of whose calls a backward pass tells; `None` where it tells of none.
+fn forward_of(pass: &[Call]) -> Option<(TimeNs, TimeNs)> {
+    let known = || pass.iter().filter_map(|call| call.forward);
+    Some((known().min()?, known().max()? + DurNs(1)))
+}
+
+/// How often the backward pass runs: backward passes of one program call the same operators in the same order and give gradients of the
+/// same sizes; before each there is a forward pass, or it goes back over what ran after all that the one before went back over.
+fn passes(forward: &[TimeNs], backward: &[Call]) -> usize {
     let all = backward.len();
     let repeats = |count: &usize| {
         let pass = all / count;
-        let is_alike = backward[pass..].iter().zip(backward).all(|((_, later), (_, before))| later == before);
-        is_alike && have_forward_passes(forward, backward, pass)
+        let is_alike = backward[pass..].iter().zip(backward).all(|(later, before)| later.does == before.does);
+        is_alike && (begin_anew(backward, pass) || have_forward_passes(forward, backward, pass))
     };
-    (2..=MOST.min(all)).rev().filter(|count| all.is_multiple_of(*count)).find(repeats).unwrap_or(1) as u32
+    (2..=MOST.min(all)).rev().filter(|count| all.is_multiple_of(*count)).find(repeats).unwrap_or(1)
+}
+
+/// Whether each backward pass of `pass` calls begins later in the forward pass than the one before it ended. One pass goes back from
+/// call to call, so a call of a later one is of another pass.
+fn begin_anew(backward: &[Call], pass: usize) -> bool {
+    let ends = |own: &[Call]| {
+        let mut known = own.iter().filter_map(|call| call.forward);
+        let first = known.next()?;
+        Some((first, known.next_back().unwrap_or(first)))
+    };
+    let ends: Option<Vec<(TimeNs, TimeNs)>> = backward.chunks(pass).map(ends).collect();
+    ends.is_some_and(|ends| ends.windows(2).all(|pair| pair[1].0 > pair[0].1))
 }
 
 /// Whether a forward pass runs before each backward pass of `pass` calls.
-fn have_forward_passes(forward: &[TimeNs], backward: &[(TimeNs, u64)], pass: usize) -> bool {
+fn have_forward_passes(forward: &[TimeNs], backward: &[Call], pass: usize) -> bool {
     let mut from = 0;
     let calls: Vec<usize> = backward
         .chunks(pass)
         .map(|own| {
-            let until = forward.partition_point(|&at| at < own[0].0);
+            let until = forward.partition_point(|&at| at < own[0].start);
             // Calls among those of a backward pass are of no forward pass.
-            let behind = forward.partition_point(|&at| at <= own[own.len() - 1].0);
+            let behind = forward.partition_point(|&at| at <= own[own.len() - 1].start);
             let calls = until.saturating_sub(from);
             from = behind;
             calls
@@ -155,15 +221,20 @@ fn of_phase<'g>(
     )
 }
 
-/// What a call of a backward pass does, as a number: its name and, where it adds up a gradient, how large that is.
-fn call(graph: &ExecutionGraph, at: usize) -> u64 {
+/// A call of a backward pass: what it does is its name and, where it adds up a gradient, how large that is.
+fn call(graph: &ExecutionGraph, at: usize) -> Call {
     let operator = &graph.operators[at];
     let below = at..(operator.subtree_end.0 as usize).max(at + 1).min(graph.operators.len());
-    let gradient = below.map(|at| OperatorId(at as u32)).find_map(|id| {
-        let operator = &graph.operators[id.0 as usize];
+    let gradient = below.clone().find_map(|at| {
+        let operator = &graph.operators[at];
         let accumulates = graph.names.get(operator.name) == "torch::autograd::AccumulateGrad";
         let operands = graph.operands.get(operator.operands.filter(|_| accumulates)?.0 as usize)?;
         Some(operands.inputs.first()?.bytes().0)
     });
-    u64::from(operator.name.0) ^ gradient.unwrap_or_default().rotate_left(32)
+    let forward = below.into_iter().find_map(|at| graph.operators[at].forward);
+    Call {
+        start: operator.start,
+        does: u64::from(operator.name.0) ^ gradient.unwrap_or_default().rotate_left(32),
+        forward: forward.and_then(|id| graph.operators.get(id.0 as usize)).map(|forward| forward.start),
+    }
 }

@@ -1,0 +1,152 @@
+//! In which order a step runs its forward and backward passes: however they stand, a batch counts once and a parameter once.
+
+use retime_core::engine::Loaded;
+use retime_core::graph::BuildOptions;
+use retime_core::trace::OpenOptions;
+
+use crate::support::engine;
+
+const LAYERS: u32 = 3;
+
+/// A pass of a schedule: forward over a batch, backward over what a forward pass kept.
+#[derive(Clone, Copy)]
+enum Pass {
+    Forward(u32),
+    Backward(u32),
+}
+
+use Pass::{Backward as B, Forward as F};
+
+/// Three steps of such passes through equal layers, with an update behind each; each batch has `samples`.
+struct Steps {
+    events: Vec<String>,
+    at: u32,
+    launches: u32,
+}
+
+impl Steps {
+    fn of(schedule: &[Pass], samples: u32) -> Self {
+        let mut steps = Self { events: Vec::new(), at: 1_000, launches: 0 };
+        for step in 0..3 {
+            let begins = steps.at;
+            for &pass in schedule {
+                for layer in 0..LAYERS {
+                    match pass {
+                        F(batch) => steps.forward(100 * step + LAYERS * batch + layer, samples),
+                        B(batch) => steps.backward(100 * step + LAYERS * batch + LAYERS - 1 - layer, samples),
+                    }
+                }
+            }
+            steps.event("user_annotation", "Optimizer.step#Adam.step", 1, (0, 50), "");
+            steps.event("cpu_op", "aten::_foreach_add_", 1, (5, 30), "");
+            steps.at += 60;
+            let dur = steps.at - begins;
+            steps.at = begins;
+            steps.event("user_annotation", &format!("ProfilerStep#{step}"), 1, (0, dur), "");
+            steps.at += dur;
+        }
+        steps
+    }
+
+    fn event(&mut self, category: &str, name: &str, thread: u32, (from, dur): (u32, u32), args: &str) {
+        let ts = self.at + from;
+        self.events.push(format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{thread},"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+        ));
+    }
+
+    fn launch(&mut self) {
+        self.launches += 1;
+        let args = format!(r#""correlation":{},"stream":7,"device":0"#, self.launches);
+        self.event("cuda_runtime", "cudaLaunchKernel", 1, (10, 5), &args);
+        self.event("kernel", "sgemm", 7, (20, 30), &args);
+    }
+
+    fn forward(&mut self, number: u32, samples: u32) {
+        let dims =
+            format!(r#""Input Dims":[[1024],[{samples},1024],[1024,1024]],"Input type":["float","float","float"]"#);
+        self.event("cpu_op", "aten::addmm", 1, (0, 40), &format!(r#"{dims},"Sequence number":{number}"#));
+        self.launch();
+        self.at += 60;
+    }
+
+    fn backward(&mut self, number: u32, samples: u32) {
+        let dims = format!(r#""Input Dims":[[{samples},1024],[1024,1024]],"Input type":["float","float"]"#);
+        let name = "autograd::engine::evaluate_function: AddmmBackward0";
+        self.event("cpu_op", name, 1, (0, 40), &format!(r#""Sequence number":{number}"#));
+        self.event("cpu_op", "aten::mm", 1, (5, 30), &dims);
+        self.launch();
+        let name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
+        self.event("cpu_op", name, 1, (50, 30), "");
+        let dims = r#""Input Dims":[[1024,1024]],"Input type":["float"]"#;
+        self.event("cpu_op", "torch::autograd::AccumulateGrad", 1, (55, 20), dims);
+        self.at += 100;
+    }
+
+    fn text(&self, rank: u32) -> String {
+        let info = format!(r#""distributedInfo":{{"rank":{rank},"world_size":2}}"#);
+        format!(r#"{{{info},"traceEvents":[{}]}}"#, self.events.join(","))
+    }
+
+    fn loaded(&self) -> Loaded {
+        let text = format!(r#"{{"traceEvents":[{}]}}"#, self.events.join(","));
+        engine().load_bytes(text.as_bytes(), "steps.json", &BuildOptions::default()).unwrap()
+    }
+}
+
+/// Samples of an iteration, and how large parameters, gradients and the optimizer's state are in MiB.
+fn told(schedule: &[Pass]) -> (f64, [u64; 3]) {
+    let summary = Steps::of(schedule, 64).loaded().replay.summary.clone();
+    let kinds = summary.memory.as_ref().unwrap().kinds;
+    (summary.samples(), [kinds.parameters, kinds.gradients, kinds.optimizer].map(|bytes| bytes.0 >> 20))
+}
+
+#[test]
+fn batches_count_in_whichever_order_a_pipeline_runs_their_passes() {
+    let one_by_one = [F(0), B(0), F(1), B(1), F(2), B(2), F(3), B(3)];
+    let all_forward_first = [F(0), F(1), F(2), F(3), B(0), B(1), B(2), B(3)];
+    let one_forward_one_backward = [F(0), F(1), B(0), F(2), B(1), F(3), B(2), B(3)];
+    for schedule in [one_by_one, all_forward_first, one_forward_one_backward] {
+        assert_eq!(told(&schedule), (256.0, [12, 12, 24]));
+    }
+    assert_eq!(told(&[F(0), F(1), B(0), B(1)]), (128.0, [12, 12, 24]));
+}
+
+#[test]
+fn backward_passes_over_one_forward_pass_are_of_one_batch_and_one_set_of_parameters() {
+    assert_eq!(told(&[F(0), B(0)]), (64.0, [12, 12, 24]));
+    assert_eq!(told(&[F(0), B(0), B(0)]), (64.0, [12, 12, 24]));
+    assert_eq!(told(&[F(0), B(0), B(0), F(1), B(1), B(1)]), (128.0, [12, 12, 24]));
+}
+
+#[test]
+fn steps_that_take_turns_and_only_go_forward_have_one_set_of_parameters() {
+    let mut steps = Steps { events: Vec::new(), at: 1_000, launches: 0 };
+    for step in 0..12 {
+        let calls = [5, 3, 3, 4][step % 4];
+        (0..calls).for_each(|call| steps.forward(10 * step as u32 + call, 64));
+        steps.at -= 60 * calls;
+        steps.event("user_annotation", &format!("ProfilerStep#{step}"), 1, (0, 400), "");
+        steps.at += 400;
+    }
+    let summary = steps.loaded().replay.summary.clone();
+    assert_eq!((summary.repeats, summary.memory.unwrap().kinds.parameters.0 >> 20), (4, 20));
+}
+
+#[test]
+fn ranks_on_batches_of_unlike_size_count_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_rank = |(rank, samples): (u32, u32)| {
+        let path = folder.path().join(format!("rank{rank}.json"));
+        std::fs::write(&path, Steps::of(&[F(0), B(0)], samples).text(rank)).unwrap();
+        path
+    };
+    let loaded = |ranks: [u32; 2]| {
+        let paths: Vec<_> = (0..).zip(ranks).map(of_rank).collect();
+        engine().load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0)
+    };
+    let samples = |ranks| loaded(ranks).replay.summary.job_samples();
+    assert_eq!(samples([64, 64]).to_bits(), 128_f64.to_bits());
+    assert_eq!((samples([64, 32]), samples([32, 64])), (96.0, 96.0));
+    assert_eq!(loaded([64, 32]).diagnostics().count("unlike-batches"), 1);
+}

@@ -2,6 +2,10 @@
 
 use retime::session::synthetic::{JobSpec, Machine, Network, SyntheticJob};
 use retime::session::{Communication, Engine, Loaded};
+use retime_core::analysis::breakdown::Breakdown;
+use retime_core::analysis::edited::Edited;
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::sources::Sources;
 use retime_core::graph::{BuildOptions, TaskKind};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
@@ -252,4 +256,37 @@ fn exchanges_that_more_ranks_leave_alone_are_named_with_and_without_a_link() {
     }
     // Among four devices a node those between nodes take other times.
     assert!(!unhandled(loaded, "scale-ranks 64 InfiniBand-HDR 4").contains("not touched"));
+}
+
+#[test]
+fn collectives_of_repeated_batches_are_among_those_of_the_ranks() {
+    let (engine, folder) = (engine(), tempfile::tempdir().unwrap());
+    let spec = JobSpec { ranks: 4, tables_per_rank: 3, local_batch: 512, ..JobSpec::default() };
+    let machine = Machine::of(&engine, "A100").unwrap();
+    SyntheticJob::draw(spec, Network::default(), machine.device.memory.0).write(folder.path(), machine).unwrap();
+    let paths = [folder.path().to_owned()];
+    let loaded = engine.load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    let of = |lines: &[&str]| {
+        let outcome = engine.evaluate(&loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+        let found = Communication::of(&engine, &loaded, &outcome);
+        let edited = Edited::of(&outcome.resolved);
+        let (graph, timed, schedule) = (&*edited.graph, &*edited.timed, &*outcome.schedule);
+        let times = Times::Simulated { timed, schedule };
+        let streams = Breakdown::of(&Sources { graph, works: &edited.works, timed, schedule, times });
+        for (rank, own) in found.ranks.iter().zip(&streams.ranks) {
+            assert_eq!(
+                (rank.exposed_ns, rank.overlapped_ns),
+                (own.communication_exposed, own.communication_overlapped)
+            );
+            let summary = outcome.summary.ranks.iter().find(|one| one.rank == rank.rank).unwrap();
+            assert_eq!(summary.transfer_ns, rank.transfer_ns);
+        }
+        let mut kinds: Vec<String> = found.collectives.iter().map(|one| one.kind.clone()).collect();
+        kinds.sort();
+        kinds
+    };
+    let kinds = |exchanges: usize| [vec!["all-reduce"], vec!["all-to-all"; exchanges]].concat();
+    assert_eq!(of(&[]), kinds(2));
+    assert_eq!(of(&["accumulate 2"]), kinds(4), "gradients are reduced once");
+    assert_eq!(of(&["accumulate 4"]), kinds(8));
 }

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::graph::timed::NO_TASK;
-use crate::graph::{ExecutionGraph, Lane, NodeId, Operator, OperatorId, Task, TaskId, TimedGraph};
+use crate::graph::{
+    Collective, ExecutionGraph, Lane, NodeId, Operator, OperatorId, Task, TaskId, TaskKind, TimedGraph,
+};
 use crate::scenario::{AddedTask, KernelWork, Resolved};
 use crate::units::{Bytes, DurNs, TimeNs};
 
@@ -64,8 +68,39 @@ impl Edited {
         let repeats =
             resolved.added.iter().map(|added| added.repeats.and_then(node_of).map(|&node| NodeId::from(node)));
         graph.repeats = repeats.collect();
+        repeat_collectives(&mut graph);
         Self { graph: Arc::new(graph), timed: Arc::new(timed), works }
     }
+}
+
+/// Whether `resolved` runs a collective more often than it was traced.
+pub(crate) fn repeats_collectives(resolved: &Resolved) -> bool {
+    let repeats = |added: &AddedTask| added.repeats.is_some() && matches!(added.kind, TaskKind::Collective(_));
+    resolved.added.iter().any(repeats)
+}
+
+/// Adds the collectives that are run once more, each of the tasks that repeat those of a traced one, its joints among them.
+fn repeat_collectives(graph: &mut ExecutionGraph) {
+    let first = graph.tasks.node_count() - graph.repeats.len();
+    let mut copies: FxHashMap<NodeId, Vec<NodeId>> = FxHashMap::default();
+    for (place, of) in graph.repeats.iter().enumerate().filter_map(|(place, of)| Some((place, (*of)?))) {
+        copies.entry(of).or_default().push(NodeId::new(first + place));
+    }
+    let copy = |nodes: &[NodeId], number: usize| -> Option<Vec<NodeId>> {
+        nodes.iter().map(|node| copies.get(node)?.get(number).copied()).collect()
+    };
+    let mut repeated = Vec::new();
+    for collective in &graph.collectives {
+        let of_members = (0..).map_while(|number| Some((number, copy(&collective.members, number)?)));
+        repeated.extend(of_members.take_while(|_| !collective.members.is_empty()).map(|(number, members)| {
+            Collective {
+                members,
+                arrivals: copy(&collective.arrivals, number).unwrap_or_default(),
+                ..collective.clone()
+            }
+        }));
+    }
+    graph.collectives.extend(repeated);
 }
 
 /// Operators that edits added.

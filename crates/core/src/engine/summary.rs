@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::busy::{self, Busy};
 use crate::analysis::collectives::{self, InCollectives};
+use crate::analysis::edited::{self, Edited};
 use crate::analysis::replay::{PathShares, ReplayStatus};
 use crate::graph::{Rank, RankPart};
 use crate::scenario::Resolved;
@@ -357,9 +358,12 @@ impl Summary {
     /// The figures of `resolved` as `schedule` has it.
     pub fn of(resolved: &Resolved, schedule: &Schedule, recorded: &Recorded, base_simulated: Option<DurNs>) -> Self {
         let graph = &*resolved.graph;
+        // Collectives that edits repeat are tasks of the edited graph alone.
+        let edited = edited::repeats_collectives(resolved).then(|| Edited::of(resolved));
+        let met = edited.as_ref().map_or((graph, &*resolved.timed), |edited| (&*edited.graph, &*edited.timed));
         let ((memory, decisive), (busy, calls)) = rayon::join(
             || (memory_of(resolved, schedule), Decisive::of_window(resolved, schedule)),
-            || (busy::busy(resolved, schedule), collectives::collectives(graph, &resolved.timed, schedule)),
+            || (busy::busy(resolved, schedule), collectives::collectives(met.0, met.1, schedule)),
         );
         let extrapolated_share = busy::share_of(resolved, schedule, |p| p.extrapolated && !p.is_unmodelled());
         let windows = collectives::windows(graph, &resolved.timed, schedule);

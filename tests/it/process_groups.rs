@@ -190,8 +190,8 @@ fn said(loaded: &Loaded, code: &str) -> Option<String> {
 }
 
 #[test]
-fn a_message_that_is_sent_and_received_with_other_sizes_is_told() {
-    let of = |sizes: [u64; 2]| {
+fn a_message_of_which_ranks_recorded_other_sizes_is_told() {
+    let of = |sizes: [u64; 2], (kernel, names): (&str, [&str; 2])| {
         let rank = |rank: u32| {
             let one = |at: f64, sequence| Collective {
                 at,
@@ -202,8 +202,8 @@ fn a_message_that_is_sent_and_received_with_other_sizes_is_told() {
             };
             let mut trace = rank_of(2, rank, &[one(1100.0, 1)]);
             for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|it| it["cat"] == "kernel") {
-                event["name"] = json!("ncclDevKernel_SendRecv");
-                event["args"]["Collective name"] = json!(if rank == 0 { "send" } else { "recv" });
+                event["name"] = json!(kernel);
+                event["args"]["Collective name"] = json!(names[rank as usize]);
                 event["args"]["In msg nelems"] = json!(sizes[rank as usize]);
             }
             trace
@@ -212,9 +212,59 @@ fn a_message_that_is_sent_and_received_with_other_sizes_is_told() {
         assert_eq!(members(loaded), [[0, 1]]);
         said(loaded, "unlike-messages")
     };
-    assert_eq!(of([1024, 1024]), None);
-    let text = of([1 << 20, 1024]).unwrap();
-    assert!(text.starts_with("1 message has another size") && text.contains("(4.00 KiB and 4.00 MiB)"), "{text}");
+    let message = ("ncclDevKernel_SendRecv", ["send", "recv"]);
+    let sum = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", ["allreduce"; 2]);
+    for one in [message, sum] {
+        assert_eq!(of([1024, 1024], one), None);
+        let text = of([1 << 20, 1024], one).unwrap();
+        assert!(text.starts_with("1 message has another size") && text.contains("(4.00 KiB and 4.00 MiB)"), "{text}");
+    }
+    let gathered = ("ncclDevKernel_AllGather_RING_LL", ["_allgather_base"; 2]);
+    assert_eq!(of([1 << 20, 1024], gathered), None, "each rank has a share of its own");
+}
+
+#[test]
+fn a_group_of_another_size_than_its_list_of_ranks_is_told() {
+    let of = |size: u32, listed: &str| {
+        let one = Collective {
+            at: 1100.0,
+            long: 200.0,
+            stream: 20,
+            group: Some(("dp", listed.to_owned())),
+            sequence: Some(1),
+        };
+        let rank = |rank: u32| {
+            let mut trace = rank_of(2, rank, std::slice::from_ref(&one));
+            for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|it| it["cat"] == "kernel") {
+                event["args"]["Group size"] = json!(size);
+            }
+            trace
+        };
+        let (_folder, loaded) = job(&[rank(0), rank(1)]);
+        said(loaded, "unlike-groups")
+    };
+    assert_eq!((of(2, "[0, 1]"), of(64, "[0, 1, ..., 63]")), (None, None));
+    assert!(of(8, "[0, 1]").unwrap().contains("a group of 8 ranks of which 2 are listed"));
+}
+
+#[test]
+fn a_collective_faster_than_any_link_is_told() {
+    let of = |long: f64| {
+        let one =
+            Collective { at: 1100.0, long, stream: 20, group: Some(("dp", "[0, 1]".to_owned())), sequence: Some(1) };
+        let rank = |rank: u32| {
+            let mut trace = rank_of(2, rank, std::slice::from_ref(&one));
+            trace["deviceProperties"] = json!([{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}]);
+            for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|it| it["cat"] == "kernel") {
+                event["args"]["In msg nelems"] = json!(1 << 26);
+            }
+            trace
+        };
+        let (_folder, loaded) = job(&[rank(0), rank(1)]);
+        said(loaded, "impossible-rate")
+    };
+    assert_eq!(of(1500.0), None);
+    assert!(of(2.0).is_some());
 }
 
 #[test]

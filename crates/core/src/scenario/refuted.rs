@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::cost::{Shape, Work};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, NodeId};
-use crate::units::DurNs;
+use crate::units::{Bytes, DurNs};
 
 use super::work_classes::WorkClasses;
 
 /// How fine the coarsest clocks are.
 const TICK: DurNs = DurNs(1_000);
-/// How many times its peak rate, or the bandwidth of its cache, a device may seem to reach. Algorithms that do less arithmetic than they are counted for, units of
-/// another type than the operator's and a clock that counts microseconds together reach less.
+/// How many times its peak rate, or the bandwidth of its cache or its link, a device may seem to reach. Algorithms that do less arithmetic
+/// than they are counted for, units of another type than the operator's and a clock that counts microseconds together reach less.
 const MOST_OF_PEAK: f64 = 10.0;
 
 /// Whether the fastest of `devices` could do `work` in `time`, where any is known, and any machine at all.
@@ -24,7 +24,11 @@ fn is_possible(work: &Work, time: DurNs, devices: &[Arc<DeviceProfile>]) -> bool
     let bandwidth = fastest(&|device| device.l2_bandwidth.0.max(device.dram_bandwidth.0));
     // What a look-up reads of a table is its rows, a copy's bytes are its own.
     let is_streamed = !matches!(work.shape, Shape::Embedding { .. } | Shape::Copy { .. } | Shape::Collective { .. });
+    let link = fastest(&|device| device.peer_link.0);
+    // What a rank of several hands on leaves its device.
+    let sent = if matches!(work.shape, Shape::Collective { ranks: 2.., .. }) { work.read } else { Bytes(0) };
     is_within(work.flop.0, peak, time)
+        && is_within(sent.0 as f64, link, time + TICK)
         && (!is_streamed || is_within(work.bytes().0 as f64, bandwidth, time + TICK))
         && work.is_possible_within(time + TICK)
 }

@@ -207,19 +207,27 @@ fn note_alone(found: &mut Diagnostics, ranks: &[Prepared<'_>], drafted: &[Drafte
     }
 }
 
-/// Says of which messages the two sides recorded other sizes.
+/// Says of which collectives the ranks recorded unlike sizes of one message, or a group that is not as large as its list of ranks.
 fn note_unlike_messages(found: &mut Diagnostics, drafted: &[Drafted]) {
     let mut unlike = drafted.iter().filter_map(|one| one.unlike);
-    let Some((less, more)) = unlike.next() else { return };
-    let count = 1 + unlike.count();
-    let what = if count == 1 { "message has" } else { "messages have" };
-    let sizes = format!("{less} and {more}");
-    found.warn(
-        "unlike-messages",
-        format!(
-            "{count} {what} another size where it is sent than where it is received ({sizes}): the larger is taken"
-        ),
-    );
+    if let Some((less, more)) = unlike.next() {
+        let count = 1 + unlike.count();
+        let what = if count == 1 { "message has" } else { "messages have" };
+        let text = format!(
+            "{count} {what} another size on one rank than on another, where all have the same ({less} and {more}): the larger is taken"
+        );
+        found.warn("unlike-messages", text);
+    }
+    let mut unlike = drafted.iter().filter_map(|one| one.unlike_group);
+    if let Some((size, listed)) = unlike.next() {
+        let count = 1 + unlike.count();
+        let what = if count == 1 { "collective has" } else { "collectives have" };
+        let text = format!(
+            "{count} {what} a group of {size} ranks of which {listed} are listed, where all are: {} are taken",
+            size.max(listed)
+        );
+        found.warn("unlike-groups", text);
+    }
 }
 
 /// Says where work of a device was launched and not recorded.

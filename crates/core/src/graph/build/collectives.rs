@@ -199,8 +199,10 @@ pub(super) struct Drafted {
     pub(super) matched: u32,
     /// Whether nothing tells which ranks are in its group.
     pub(super) is_ambiguous: bool,
-    /// What the two sides of a message recorded of its size, where that differs: the smaller, and the larger.
+    /// What its ranks recorded of the size of one message, where that differs: the least, and the largest.
     pub(super) unlike: Option<(Bytes, Bytes)>,
+    /// The recorded size of its group and how many ranks are listed in it, where that differs.
+    pub(super) unlike_group: Option<(u32, u32)>,
 }
 
 /// Joins the matched groups: each member waits for the latest arrival, then takes the transfer time.
@@ -257,18 +259,31 @@ pub(super) fn join(
             arrivals: Vec::new(),
         };
         let (is_ambiguous, unlike) = (first.is_ambiguous, unlike_sizes(group));
-        joined.push(Drafted { collective, tasks, arrivals, matched, is_ambiguous, unlike });
+        let unlike_group = group.iter().find_map(unlike_group);
+        joined.push(Drafted { collective, tasks, arrivals, matched, is_ambiguous, unlike, unlike_group });
     }
     redirect(&mut shared.draft, &arrival);
     joined
 }
 
-/// The sizes that sender and receiver of one message recorded, where they differ.
+/// The least and the largest size that ranks recorded of one message, which is the same for all of them, where they differ.
 fn unlike_sizes(group: &[Member]) -> Option<(Bytes, Bytes)> {
-    let [one, other] = group else { return None };
-    let (less, more) = (one.bytes.min(other.bytes), one.bytes.max(other.bytes));
-    let is_message = [one, other].iter().all(|member| member.kind == "send-recv");
-    (is_message && less.0 > 0 && less != more).then_some((less, more))
+    let has_one = match group {
+        [one, other] if one.kind == "send-recv" => other.kind == one.kind,
+        _ => group.iter().all(|member| ["all-reduce", "broadcast", "reduce"].contains(&member.kind.as_str())),
+    };
+    let sizes = || group.iter().map(|member| member.bytes).filter(|bytes| bytes.0 > 0);
+    let (less, more) = (sizes().min()?, sizes().max()?);
+    (has_one && less != more).then_some((less, more))
+}
+
+/// The size that a member recorded of its group, and how many ranks it lists in it, where that is another number.
+fn unlike_group(member: &Member) -> Option<(u32, u32)> {
+    let listed = member.key[2].strip_prefix('[')?.strip_suffix(']')?;
+    // Of long lists not all is recorded.
+    let ranks: Vec<u32> = listed.split(',').map(|rank| rank.trim().parse().ok()).collect::<Option<_>>()?;
+    let listed = ranks.len() as u32;
+    (member.group_size > 0 && member.group_size != listed).then_some((member.group_size, listed))
 }
 
 /// Ranks of a collective's group: as recorded, else all of the job; 0 where only one rank is known of, since nobody ran

@@ -110,6 +110,18 @@ fn throughput(summary: &Summary) -> Option<(f64, f64)> {
     Some((summary.steady_ns.rate_of(summary.job_samples()), summary.steady_ns.rate_of(rank)))
 }
 
+fn throughput_line(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    let several = summary.several_batches().map_or(String::new(), |text| format!(": {text}"));
+    match throughput(summary) {
+        Some((job, rank)) if summary.replicas > 1 => {
+            let all = summary.replicas;
+            writeln!(out, "  throughput  {job:.0} samples/s of all {all} ranks, {rank:.0} per rank{several}")
+        }
+        Some((_, rank)) => writeln!(out, "  throughput  {rank:.0} samples/s{several}"),
+        None => Ok(()),
+    }
+}
+
 fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let summary = &outcome.summary;
     writeln!(out, "{}", loaded.title)?;
@@ -138,13 +150,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
         let after = if outcome.steps.is_empty() { String::new() } else { format!(" → {after}") };
         writeln!(out, "  {name:<11} {before}{after}")?;
     }
-    match throughput(summary) {
-        Some((job, rank)) if summary.replicas > 1 => {
-            writeln!(out, "  throughput  {job:.0} samples/s of all {} ranks, {rank:.0} per rank", summary.replicas)?;
-        }
-        Some((_, rank)) => writeln!(out, "  throughput  {rank:.0} samples/s")?,
-        None => {}
-    }
+    throughput_line(summary, out)?;
     if let Some(cut) = &summary.cut {
         writeln!(out, "  but         {}", cut.sentence())?;
     }

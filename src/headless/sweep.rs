@@ -21,6 +21,9 @@ use retime_core::units::Percent;
 #[derive(Debug, Serialize)]
 struct Answer {
     points: Vec<SweepPoint>,
+    /// How many batches of that size an iteration runs on, where it is more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batches: Option<u32>,
     /// Points of which there are no figures, with why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_done: Vec<SweepPoint>,
@@ -53,7 +56,7 @@ impl Answer {
         let (optimal_batch, memory_limit) =
             only.as_ref().map_or((None, None), |it| (it.optimal_batch, it.memory_limit));
         let path_changes = only.map(|only| only.path_changes).unwrap_or_default();
-        Self { points, not_done, optimal_batch, memory_limit, path_changes, along, shard, sweep }
+        Self { points, batches: None, not_done, optimal_batch, memory_limit, path_changes, along, shard, sweep }
     }
 }
 
@@ -96,7 +99,8 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let points = evaluate(&engine, &loaded, &outcome.scenario, (&sweeps, shard))?;
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
     let setup = (shard != Shard::ALL).then(|| merge::Setup::of(&loaded, &args.common, &outcome.scenario, &sweeps));
-    let answer = Answer::of(points, shard, setup);
+    let batches = Some(outcome.summary.repeats).filter(|&batches| batches > 1);
+    let answer = Answer { batches, ..Answer::of(points, shard, setup) };
     if let Some(why) =
         answer.not_done.iter().find_map(|point| point.not_done.as_ref()).filter(|_| answer.points.is_empty())
     {
@@ -177,6 +181,9 @@ fn evaluate(
 
 fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     output::text(table, out)?;
+    if let Some(batches) = answer.batches {
+        writeln!(out, "an iteration runs on {batches} batches")?;
+    }
     let unhandled: std::collections::BTreeSet<&String> =
         answer.points.iter().flat_map(|point| &point.unhandled).collect();
     for what in unhandled {

@@ -150,3 +150,22 @@ fn ranks_on_batches_of_unlike_size_count_theirs() {
     assert_eq!((samples([64, 32]), samples([32, 64])), (96.0, 96.0));
     assert_eq!(loaded([64, 32]).diagnostics().count("unlike-batches"), 1);
 }
+
+#[test]
+fn an_iteration_of_several_batches_says_how_many_samples_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("steps.json");
+    let said = |schedule: &[Pass], command: &str| {
+        std::fs::write(&path, Steps::of(schedule, 64).text(0)).unwrap();
+        let command = [command, path.to_str().unwrap()];
+        let output = assert_cmd::Command::cargo_bin("retime").unwrap().args(command).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let (one, two) = ([F(0), B(0)], [F(0), F(1), B(0), B(1)]);
+    for (command, text) in
+        [("layers", " for 128 samples"), ("simulate", ": 128 samples in 2 batches"), ("sweep", "runs on 2 batches")]
+    {
+        let (plain, several) = (said(&one, command), said(&two, command));
+        assert!(!plain.contains("batches") && several.contains(text), "{plain}{several}");
+    }
+}

@@ -16,7 +16,10 @@ pub(super) fn overview(answer: &LayerStudy, top: usize, out: &mut dyn Write) -> 
     for row in &answer.batch_sizes {
         let throughput = row.throughput.map_or(String::new(), |rate| format!(", {rate:.1} samples/s"));
         let runs = if row.runs == 1 { "run" } else { "runs, trimmed mean" };
-        writeln!(out, "batch {}: {} ({} {runs}){throughput}", size(row.batch), row.latency_ns, row.runs)?;
+        let several =
+            row.samples.filter(|samples| row.batch.is_some_and(|batch| (*samples - batch as f64).abs() >= 1.0));
+        let of = several.map_or(String::new(), |samples| format!(" for {samples} samples"));
+        writeln!(out, "batch {}: {}{of} ({} {runs}){throughput}", size(row.batch), row.latency_ns, row.runs)?;
     }
     if let Some(best) = answer.optimal_batch {
         writeln!(out, "optimal batch {best}; all below is of it")?;

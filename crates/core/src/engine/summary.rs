@@ -348,6 +348,12 @@ impl Summary {
         self.batch.map(|_| self.samples())
     }
 
+    /// How many samples an iteration has, in words; `None` where it has those of one batch, or that is unknown.
+    pub fn several_batches(&self) -> Option<String> {
+        let samples = self.known_samples().filter(|_| self.repeats > 1)?;
+        Some(format!("{samples} samples in {} batches an iteration", self.repeats))
+    }
+
     /// Samples per iteration of the job; batches of a rank where the batch size is unknown.
     pub fn job_samples(&self) -> f64 {
         self.samples() * f64::from(self.replicas)

@@ -76,6 +76,8 @@ pub struct BatchRow {
     pub runs: usize,
     /// Trimmed mean of their iterations.
     pub latency_ns: DurNs,
+    /// Samples of an iteration, which may run on several batches.
+    pub samples: Option<f64>,
     /// Samples per second.
     pub throughput: Option<f64>,
     /// All kernels together.
@@ -116,6 +118,7 @@ fn profile(group: &[&Run<'_>], target: Option<DurNs>) -> Option<(Profile, LayerT
         batch,
         runs: *runs,
         latency_ns: table.latency,
+        samples: table.samples,
         throughput: table.samples.filter(|_| table.latency.0 > 0).map(|samples| samples / table.latency.secs()),
         model: model(table, first.device),
     };

@@ -117,6 +117,23 @@ fn one_kernel_before_its_launch_is_no_clock() {
 }
 
 #[test]
+fn negative_sizes_are_told_and_no_batch_follows() {
+    let of = |batch: i64| {
+        let mut trace = three_steps();
+        let events = trace["traceEvents"].as_array_mut().unwrap();
+        for event in events.iter_mut().filter(|event| event["cat"] == "cpu_op") {
+            event["name"] = json!("aten::linear");
+            event["args"] = json!({"Input Dims": [[batch, 1024], [1024, 1024]], "Input type": ["float", "float"]});
+        }
+        load(&trace)
+    };
+    let (sound, negative) = (of(64), of(-64));
+    assert_eq!((sound.graph.batch_size, told(&sound, "negative-size")), (Some(64), None));
+    assert_eq!(negative.graph.batch_size, None);
+    assert!(told(&negative, "negative-size").unwrap().contains("[[-64,1024],[1024,1024]]"));
+}
+
+#[test]
 fn one_kernel_over_all_others_of_its_stream_is_told_by_their_number() {
     let text = told(&load(&with_kernel(8, "dur", 1e7)), "overlapping-kernels").unwrap();
     assert!(text.contains("lie within another one"), "{text}");

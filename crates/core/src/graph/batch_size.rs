@@ -13,7 +13,7 @@ const BATCHED: [&str; 6] =
 /// The product of a linear layer, whose input is the second argument: asked where nothing else tells, as gradients are no `addmm`.
 const PRODUCT: &str = "aten::addmm";
 
-/// No batch is larger, and none that edits ask for.
+/// No batch is larger, and none that edits ask for; one has a sample at least.
 pub(crate) const MOST: u64 = 1 << 30;
 
 /// What the batch may be, the likeliest first; one where it is told.
@@ -31,7 +31,7 @@ pub(super) fn candidates(operators: &[Operator], operands: &[Operands], names: &
     let batched = || operators.iter().filter(|operator| known.contains(&Some(operator.name)));
     let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
     for operands in batched().filter_map(of) {
-        if let Some(&size) = operands.dims(0).and_then(<[u64]>::first).filter(|&&size| size <= MOST) {
+        if let Some(&size) = operands.dims(0).and_then(<[u64]>::first).filter(|&size| (1..=MOST).contains(size)) {
             *counts.entry(size).or_default() += 1;
         }
     }
@@ -75,7 +75,7 @@ fn of_products<'a>(mut products: impl Iterator<Item = &'a Operands>) -> Vec<u64>
     let size = |operands: &Operands| operands.dims(1).filter(|dims| dims.len() == 2).map(|dims| dims[0]);
     let first = products.next().and_then(size);
     let is_common = products.all(|operands| size(operands) == first);
-    first.filter(|&size| is_common && size <= MOST).into_iter().collect()
+    first.filter(|size| is_common && (1..=MOST).contains(size)).into_iter().collect()
 }
 
 #[cfg(test)]

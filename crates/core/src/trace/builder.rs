@@ -10,10 +10,10 @@ use super::order::{self, DAY};
 use super::track::TrackTable;
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OpenError, OperatorArgs, RankPlace,
-    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, Trace, WorkArgs,
+    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, TensorArgs, Trace, WorkArgs,
 };
 use crate::diagnostic::{Diagnostics, Severity};
-use crate::intern::{NameId, NameTable};
+use crate::intern::{NameId, NameTable, printable};
 use crate::units::{DurNs, TimeNs};
 
 /// The parts of a [`Trace`], which says what each is.
@@ -91,6 +91,8 @@ impl TraceBuilder {
             return Err(OpenError::NoEvents { path, in_file: self.entries, skipped: self.skipped });
         }
         let tensor_args = self.lists.finish();
+        let mut diagnostics = self.diagnostics;
+        note_negative_sizes(&tensor_args, &self.names, &mut diagnostics);
         let mut trace = Trace {
             path,
             format,
@@ -119,11 +121,21 @@ impl TraceBuilder {
             stated_memory: self.stated_memory,
             events_in_file: self.entries,
             skipped_events: self.skipped,
-            diagnostics: self.diagnostics,
+            diagnostics,
         };
         order::settle(&mut trace);
         Ok(trace)
     }
+}
+
+/// Says how many lists of arguments have a tensor of negative size.
+fn note_negative_sizes(lists: &[TensorArgs], names: &NameTable, diagnostics: &mut Diagnostics) {
+    let mut odd = lists.iter().map(|list| names.get(list.dims)).filter(|dims| dims.contains('-'));
+    let Some(first) = odd.next() else { return };
+    let count = 1 + odd.count() as u64;
+    diagnostics.add_many(Severity::Warning, "negative-size", "", None, count, || {
+        format!("arguments of an operator are recorded with a negative size ({}); it was read as 0", printable(first))
+    });
 }
 
 #[cfg(test)]

@@ -134,6 +134,13 @@ fn negative_sizes_are_told_and_no_batch_follows() {
 }
 
 #[test]
+fn no_arithmetic_is_no_negative_arithmetic() {
+    let folder = tempfile::tempdir().unwrap();
+    let (is_done, said, _) = ran(&["layers", &written(folder.path(), &three_steps())]);
+    assert!(is_done && said.contains(": 0.000 GFLOP") && !said.contains("-0"), "{said}");
+}
+
+#[test]
 fn one_kernel_over_all_others_of_its_stream_is_told_by_their_number() {
     let text = told(&load(&with_kernel(8, "dur", 1e7)), "overlapping-kernels").unwrap();
     assert!(text.contains("lie within another one"), "{text}");

@@ -124,7 +124,8 @@ fn whole(table: &LayerTable) -> DurNs {
 
 fn sum(name: &str, layer: Option<usize>, kernels: &[&LayerKernel], whole: DurNs, device: &DeviceProfile) -> KernelSum {
     let latency: DurNs = kernels.iter().map(|kernel| kernel.duration_ns).sum();
-    let total = |of: fn(&Load) -> f64| kernels.iter().map(|kernel| of(&kernel.load)).sum::<f64>();
+    // A sum of nothing would be a negative zero.
+    let total = |of: fn(&Load) -> f64| kernels.iter().fold(0.0, |sum, kernel| sum + of(&kernel.load));
     let load = Load {
         flop: total(|load| load.flop),
         bytes: total(|load| load.bytes),

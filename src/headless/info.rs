@@ -109,7 +109,13 @@ fn job_info(loaded: &Loaded) -> JobInfo {
     let tracks = |wanted: fn(&TrackKind) -> bool| {
         loaded.traces().map(|trace| trace.tracks.iter().filter(|track| wanted(&track.kind)).count()).sum()
     };
-    let device = loaded.traces().find_map(|trace| trace.devices.first()).map(|device| printable(&device.name));
+    let mut devices: Vec<String> = Vec::new();
+    for name in loaded.traces().filter_map(|trace| Some(printable(&trace.devices.first()?.name))) {
+        if !devices.contains(&name) {
+            devices.push(name);
+        }
+    }
+    let device = (!devices.is_empty()).then(|| devices.join(", "));
     JobInfo {
         path: files.first().cloned().unwrap_or_default(),
         format: loaded.traces().next().map_or("execution-trace", |trace| trace.format),

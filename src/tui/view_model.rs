@@ -11,7 +11,7 @@ use retime_core::analysis::gaps::{self, Survey};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::layers::{self, LayerTable};
 use retime_core::analysis::operators::Level;
-use retime_core::analysis::roofline::{Place, Point, on_other_devices, points_at};
+use retime_core::analysis::roofline::{Place, Point, left_out, on_other_devices, points_at};
 use retime_core::analysis::sources::Sources;
 use retime_core::device::DeviceProfile;
 use retime_core::graph::{ExecutionGraph, Rank};
@@ -80,6 +80,8 @@ pub struct Rooflines {
     pub device: Option<Arc<DeviceProfile>>,
     /// How many tasks were traced: the nodes from this one on stand for added tasks.
     pub traced: usize,
+    /// Which ranks' work is left out, in words, where some ran on other devices.
+    pub left_out: Option<String>,
     points: [Vec<Point>; 4],
 }
 
@@ -93,7 +95,8 @@ impl Rooflines {
         let beside = on_other_devices(&resolved.devices);
         let place = Place { device: &device, factors: [1.0; 3], beside: &beside };
         let points = points_at((&edited.graph, &edited.works), times, &place, Self::LEVELS);
-        Self { traced: resolved.graph.tasks.node_count(), points, device: Some(device) }
+        let left_out = left_out(&beside, &device);
+        Self { traced: resolved.graph.tasks.node_count(), left_out, points, device: Some(device) }
     }
 
     /// Where `point`, which is of an edit of the same trace, was before it: the point of the same name, or of the name that

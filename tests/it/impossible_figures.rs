@@ -360,7 +360,20 @@ fn ranks_on_unlike_devices_are_told_and_not_put_under_one_roof() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (text(&output.stdout), text(&output.stderr))
     };
+    let run = |arguments: &[&str]| {
+        let run =
+            assert_cmd::Command::cargo_bin("retime").unwrap().args(arguments).arg(folder.path()).output().unwrap();
+        String::from_utf8_lossy(&run.stdout).into_owned()
+    };
+    let report = folder.path().join("report.html");
+    let reported = || {
+        run(&["export", "-o", report.to_str().unwrap()]);
+        let text = std::fs::read_to_string(&report).unwrap();
+        std::fs::remove_file(&report).unwrap();
+        text
+    };
     let (alike, none) = write(["NVIDIA A100-SXM4-80GB"; 2]);
+    assert!(!reported().contains("left out") && run(&["info"]).contains("device      NVIDIA A100-SXM4-80GB\n"));
     assert!(!alike.contains("left out") && !none.contains("unlike"), "{alike}{none}");
     let (unlike, warned) = write(["NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-16GB"]);
     assert!(warned.contains("the ranks ran on unlike devices: rank 0 on A100-80, rank 1 on V100"), "{warned}");
@@ -369,6 +382,8 @@ fn ranks_on_unlike_devices_are_told_and_not_put_under_one_roof() {
         "{unlike}"
     );
     assert!(unlike.contains(" 1500.0 "), "{unlike}");
+    assert!(run(&["info"]).contains("device      NVIDIA A100-SXM4-80GB, Tesla V100-SXM2-16GB\n"));
+    assert!(reported().contains("ran on other devices than A100-80, is left out</text>"));
 }
 
 #[test]

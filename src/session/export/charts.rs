@@ -7,7 +7,7 @@ use crate::session::{Engine, Loaded, Outcome, Sweep, SweepPoint, SweepRun, short
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::operators::Level;
-use retime_core::analysis::roofline::{Place, Point, Roofs, on_other_devices, points_at};
+use retime_core::analysis::roofline::{Place, Point, Roofs, left_out, on_other_devices, points_at};
 use retime_core::device::{DeviceProfile, Precision};
 use retime_core::units::Bytes;
 
@@ -156,6 +156,9 @@ pub(super) fn roofline(loaded: &Loaded, outcome: &Outcome) -> Option<String> {
         y.ticks().into_iter().map(|value| (value, format!("{} TFLOP/s", figure(value / 1e12)))).collect();
     let title = format!("Kernels under the roofs of {}, over FLOP per byte; hollow: as measured", device.id);
     let mut chart = Chart::new(&title, (x, &x_ticks), (y, &y_ticks));
+    if let Some(left_out) = left_out(&beside, device) {
+        chart.word((LEFT, TOP - 4.0), "start", "#57606a", &left_out);
+    }
     for (precision, roofs) in &roofs {
         let ends = [10_f64.powf(x.from), roofs.ridge(), 10_f64.powf(x.to)];
         let line: Vec<(f64, f64)> = ends.iter().map(|&it| (it, roofs.attainable(it, f64::INFINITY).0)).collect();

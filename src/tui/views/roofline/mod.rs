@@ -382,7 +382,10 @@ fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role
         let roofs = format!(" · {} · {:.0} GB/s", rate(scene.roofs.peak.0), scene.roofs.memory.0 / 1e9);
         pieces.extend([(roofs, Role::Text), (ridge, Role::Text)]);
     }
+    let left_out = work.view_model.rooflines.left_out.as_ref().map(|_| " · not of all ranks".to_owned());
+    let left_out = left_out.map(|text| (text, Role::Warn));
     if !state.is_moved() {
+        pieces.extend(left_out);
         let above = scene.points.iter().filter(|point| is_above(point, &scene.now)).count();
         if above > 0 {
             pieces.push((format!(" · {above} faster than their roof"), Role::Bad));
@@ -397,6 +400,7 @@ fn summary(work: &Workspace, scene: &Scene<'_>, width: u16) -> Vec<(String, Role
         return pieces;
     }
     pieces.truncate(1);
+    pieces.extend(left_out);
     for (roof, factor) in Roof::ALL.iter().zip(state.factors).filter(|(_, factor)| Roof::is_moved(*factor)) {
         pieces.push((format!(" {} ×{}", roof.name(), state::rounded(factor)), Role::Accent));
     }
@@ -420,6 +424,9 @@ fn why(work: &Workspace, lines: &mut Why) {
     lines.extend(details.into_iter().map(|detail| (detail.label, detail.value, Role::Text)));
     let basis = "FLOP and bytes are counted from recorded shapes, each byte once; the time is that of the scenario";
     lines.basis(basis.to_owned(), Role::Text);
+    if let Some(left_out) = &work.view_model.rooflines.left_out {
+        lines.push(("ranks", left_out.clone(), Role::Warn));
+    }
     lines.push(("roofs", "the device's theoretical peaks: nothing measured can lie above them".to_owned(), Role::Text));
 }
 

@@ -169,3 +169,25 @@ fn an_iteration_of_several_batches_says_how_many_samples_it_has() {
         assert!(!plain.contains("batches") && several.contains(text), "{plain}{several}");
     }
 }
+
+/// What a rank counts to a step is not what the other counts to it.
+#[test]
+fn ranks_whose_steps_lie_elsewhere_do_not_stand_for_one_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranks = |late: u64| {
+        let of_rank = |rank: u32| {
+            let mut trace: serde_json::Value = serde_json::from_str(&Steps::of(&[F(0), B(0)], 64).text(rank)).unwrap();
+            let events = trace["traceEvents"].as_array_mut().unwrap();
+            for event in events.iter_mut().filter(|event| event["name"].as_str().unwrap().starts_with("ProfilerStep")) {
+                event["ts"] = (event["ts"].as_u64().unwrap() + u64::from(rank) * late).into();
+            }
+            let path = folder.path().join(format!("rank{rank}.json"));
+            std::fs::write(&path, trace.to_string()).unwrap();
+            path
+        };
+        let paths = [of_rank(0), of_rank(1)];
+        let loaded = engine().load(&paths, &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0);
+        loaded.graph.ranks.len()
+    };
+    assert_eq!((ranks(0), ranks(150)), (1, 2));
+}

@@ -3,8 +3,8 @@
 //! Two ranks are alike when their device work agrees in kind and order on every stream, their operators in name, shapes and
 //! number, their steps in name, what a file states of the work of either, and their collectives in kind, size, type and size of group, on equal
 //! devices; and when their times agree within a tolerance: of device work and of host operators by kind of call (sum of
-//! differences against the sum), and of every collective (against the mean step without collectives, so that waiting for a
-//! straggler hides nothing). The ends of a collective are simultaneous, so its length tells when a rank arrived, whatever its
+//! differences against the sum), and of every collective and every step (against the mean step without collectives, so that waiting
+//! for a straggler hides nothing). The ends of a collective are simultaneous, so its length tells when a rank arrived, whatever its
 //! clock.
 
 use std::collections::BTreeMap;
@@ -13,9 +13,10 @@ use std::hash::{Hash, Hasher};
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
+use super::steps::one_by_one;
 use super::{Category, EventId, Job, RankTrace, Trace, TrackKind, WorkArgs};
 use crate::intern::NameId;
-use crate::units::DurNs;
+use crate::units::{DurNs, TimeNs};
 
 /// How far times of ranks may be apart that are taken as equal, in a job of `ranks` ranks: up to eight can all be shown, so
 /// only those that cannot be told apart are left out.
@@ -119,6 +120,8 @@ struct RankSignature {
     work: [BTreeMap<u64, DurNs>; 2],
     /// Lengths of collectives on devices, by stream and start.
     collectives: Vec<DurNs>,
+    /// Where steps lie: from the first work to the first of them, then the length of each, and from its start to that of the next.
+    marks: Vec<DurNs>,
     /// Mean length of a step.
     step: f64,
     /// Mean time of a step outside collectives.
@@ -138,12 +141,22 @@ impl RankSignature {
 
     fn is_like(&self, other: &Self, tolerance: f64) -> bool {
         let (step, own) = (self.step.min(other.step), self.own.min(other.own));
-        let mut lengths = self.collectives.iter().zip(&other.collectives);
-        self.structure == other.structure
+        let mut lengths = self.collectives.iter().zip(&other.collectives).chain(self.marks.iter().zip(&other.marks));
+        self.marks.len() == other.marks.len()
+            && self.structure == other.structure
             && (self.step - other.step).abs() <= tolerance * step
             && self.work.iter().zip(&other.work).all(|(a, b)| are_near(a, b, tolerance))
             && lengths.all(|(&a, &b)| (a - b).abs().0 as f64 <= tolerance * own)
     }
+}
+
+/// Where the steps of a trace lie whose first work begins at `start`.
+fn marks(trace: &Trace, start: TimeNs) -> Vec<DurNs> {
+    let (steps, _) = one_by_one(trace);
+    let first = steps.first().map(|step| step.start.since(start));
+    let lengths = steps.iter().map(|step| step.end.since(step.start));
+    let apart = steps.windows(2).map(|pair| pair[1].start.since(pair[0].start));
+    first.into_iter().chain(lengths).chain(apart).collect()
 }
 
 /// Whether times by kind of call agree; both have the same kinds.
@@ -239,6 +252,7 @@ impl SignatureBuilder<'_> {
             structure: hash((self.sum, devices, streams, steps, named)),
             work: self.work,
             collectives,
+            marks: marks(trace, start),
             step: mean(end.since(start)),
             own: mean(end.since(start) - shared),
         })

@@ -10,7 +10,7 @@ use retime_core::analysis::collectives::{Arrival, SimulatedCollective, by_rank, 
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::sources::Sources;
-use retime_core::analysis::stragglers::{Overlap, reason};
+use retime_core::analysis::stragglers::{Overlap, Reasons};
 use retime_core::graph::NodeId;
 use retime_core::units::{Bytes, DurNs};
 
@@ -152,7 +152,8 @@ impl Communication {
         let begins = graph.ranks.iter().map(|part| sources.times.period(graph, part).start);
         let begin = begins.min().unwrap_or_default();
         let (overlap, calls) = (Overlap::of(&sources), collectives(graph, timed, schedule));
-        let seen: Vec<Seen> = calls.iter().map(|call| Seen::of(&sources, &overlap, call)).collect();
+        let mut reasons = Reasons::of(&sources);
+        let seen: Vec<Seen> = calls.iter().map(|call| Seen::of(&mut reasons, &overlap, call)).collect();
         let collectives = calls.iter().zip(&seen).map(|(call, seen)| {
             let arrival = |arrival: &Arrival| Participation {
                 rank: arrival.rank.0,
@@ -208,14 +209,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(sources: &Sources<'_>, overlap: &Overlap, call: &SimulatedCollective) -> Self {
+    fn of(reasons: &mut Reasons<'_>, overlap: &Overlap, call: &SimulatedCollective) -> Self {
         let split = |arrival: &Arrival| {
             let (exposed, overlapped) = overlap.split(call, arrival);
             (arrival.rank.0, exposed, overlapped)
         };
-        let why = reason(sources, call).map(|why| LateReason {
+        let why = reasons.reason(call).map(|why| LateReason {
             kind: why.kind,
-            name: sources.graph.names.get(why.name).to_owned(),
+            name: reasons.graph().names.get(why.name).to_owned(),
             more_ns: why.more,
         });
         Self { splits: call.arrivals.iter().map(split).collect(), why }

@@ -1,6 +1,10 @@
 //! Collectives of jobs whose ranks form several process groups, or that could be taken for one another.
 
 use retime::session::{Communication, Loaded};
+use retime_core::analysis::collectives::collectives;
+use retime_core::analysis::lanes::Times;
+use retime_core::analysis::sources::Sources;
+use retime_core::analysis::stragglers::{Reasons, reason};
 use serde_json::json;
 
 use crate::support::{engine, jobs};
@@ -293,4 +297,37 @@ fn a_collective_whose_partner_lies_outside_the_modelled_step_has_one() {
     let (_folder, loaded) = job(&[rank(0, 0.0), rank(1, 1500.0)]);
     assert_eq!(said(loaded, "unmatched-collectives"), None);
     assert!(said(loaded, "collectives-at-edge").unwrap().contains("ran it outside of theirs"));
+}
+
+#[test]
+fn why_ranks_are_late_is_the_same_of_one_collective_and_of_all_in_turn() {
+    let ranks = (0..4).map(|rank: u32| {
+        let ranks = if rank < 2 { "[0, 1]" } else { "[2, 3]" };
+        let one = |number: u32| {
+            let late = f64::from((7 * rank + 13 * number) % 23);
+            Collective {
+                at: 1100.0 + 80.0 * f64::from(number) + late,
+                long: 60.0 - late,
+                stream: 20 + number % 2,
+                group: Some(("tp", ranks.to_owned())),
+                sequence: Some(u64::from(number)),
+            }
+        };
+        let mut trace = rank_of(4, rank, &(1..40).map(one).collect::<Vec<_>>());
+        for event in trace["traceEvents"].as_array_mut().unwrap().iter_mut().filter(|it| it["cat"] == "kernel") {
+            let is_first = event["args"]["correlation"] == 1;
+            event["args"]["In msg nelems"] = json!(if is_first { 1_000_000 + rank } else { 1_000_000 });
+        }
+        trace
+    });
+    let (_folder, loaded) = job(&ranks.collect::<Vec<_>>());
+    let (graph, resolved) = (&*loaded.graph, &loaded.replay.resolved);
+    let (timed, schedule) = (&*resolved.timed, &*loaded.replay.schedule);
+    let times = Times::Simulated { timed, schedule };
+    let sources = Sources { graph, works: &resolved.works, timed, schedule, times };
+    let calls = collectives(graph, timed, schedule);
+    let mut reasons = Reasons::of(&sources);
+    let found: Vec<_> = calls.iter().map(|call| (reasons.reason(call), reason(&sources, call))).collect();
+    assert!(found.iter().all(|(in_turn, alone)| in_turn == alone));
+    assert!(found.iter().filter(|(why, _)| why.is_some()).count() > 20, "{found:?}");
 }

@@ -216,21 +216,9 @@ impl CriticalPath {
 /// What decided the end of `last`, back to the start of `range`; segments in order of time, which cover the range up
 /// to the end of `last`.
 pub(super) fn chain(sources: &Sources<'_>, last: NodeId, range: Range<TimeNs>) -> Vec<Segment> {
-    let &Sources { graph, works, timed, schedule, times } = sources;
-    let mut walk =
-        Walk { graph, works, times, from: range.start, reached: range.end, decides: None, segments: Vec::new() };
-    let mut node = last;
-    walk.task(node);
-    while walk.reached > walk.from {
-        let Some(before) = deciding(timed, schedule, node) else {
-            walk.wait(node, DependencyKind::Anchor, walk.from);
-            break;
-        };
-        let kind = dependency_between(graph, before, node);
-        walk.wait(node, kind, times.of(graph, before).1);
-        walk.decides = Some((node, kind));
-        walk.task(before);
-        node = before;
+    let mut walk = Walk::begin(sources, last, range);
+    while walk.is_open() {
+        walk.advance(sources);
     }
     walk.segments.reverse();
     walk.segments
@@ -271,18 +259,55 @@ fn fitting(from: &Task, to: &Task) -> DependencyKind {
     }
 }
 
-/// A walk against time; `reached` is the start of what is covered so far.
-struct Walk<'a> {
+/// A walk against time; `node` is where it is, `reached` the start of what is covered so far. What it covers from there on follows
+/// from these two and `from` alone.
+pub(super) struct Walk<'a> {
+    node: NodeId,
     graph: &'a ExecutionGraph,
     works: &'a KernelWork,
     times: Times<'a>,
     from: TimeNs,
     reached: TimeNs,
     decides: Option<(NodeId, DependencyKind)>,
-    segments: Vec<Segment>,
+    /// The latest first.
+    pub(super) segments: Vec<Segment>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    /// From the end of `last`, or that of `range`, back to the start of `range`.
+    pub(super) fn begin(sources: &Sources<'a>, last: NodeId, range: Range<TimeNs>) -> Self {
+        let &Sources { graph, works, times, .. } = sources;
+        let Range { start: from, end: reached } = range;
+        let mut walk = Self { node: last, graph, works, times, from, reached, decides: None, segments: Vec::new() };
+        walk.task(last);
+        walk
+    }
+
+    /// Whether anything is left to cover.
+    pub(super) fn is_open(&self) -> bool {
+        self.reached > self.from
+    }
+
+    /// Where it is, and from when on it has covered all.
+    pub(super) fn place(&self) -> (NodeId, TimeNs) {
+        (self.node, self.reached)
+    }
+
+    /// Goes to what decided when the node starts where it is.
+    pub(super) fn advance(&mut self, sources: &Sources<'_>) {
+        let node = self.node;
+        let Some(before) = deciding(sources.timed, sources.schedule, node) else {
+            self.wait(node, DependencyKind::Anchor, self.from);
+            self.reached = self.from;
+            return;
+        };
+        let kind = dependency_between(self.graph, before, node);
+        self.wait(node, kind, self.times.of(self.graph, before).1);
+        self.decides = Some((node, kind));
+        self.task(before);
+        self.node = before;
+    }
+
     fn task(&mut self, node: NodeId) {
         let (start, end) = self.times.of(self.graph, node);
         if let Some(kind) = SegmentKind::of(self.graph, self.works, node) {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::graph::{ExecutionGraph, LaneId, NodeId, Rank, TaskKind};
 use crate::intern::NameId;
 use crate::units::{DurNs, TimeNs};
 
 use super::busy;
 use super::collectives::{Arrival, SimulatedCollective};
-use super::critical_path::{self, Segment};
+use super::critical_path::{Segment, Walk};
 use super::sources::Sources;
 
 /// What made the last rank later than the one before it.
@@ -22,40 +24,109 @@ pub struct Reason {
     pub more: DurNs,
 }
 
-/// Why the last rank is later: both ways to the collective are followed back to the iteration's start, and what they have
-/// in common cancels. The differences of all kinds add up to how late it is.
-///
-/// # Complexity
-/// O(length of both ways).
+/// Why ranks are late, one collective after another: the ways to them run through the same tasks for the most part.
+#[derive(Debug)]
+pub struct Reasons<'a> {
+    sources: &'a Sources<'a>,
+    /// The latest way of each rank.
+    ways: BTreeMap<Rank, Way>,
+    /// Where a way was: whose, which of its rank's, and how many of its segments are later.
+    seen: FxHashMap<Place, (Rank, usize, usize)>,
+    /// How many ways were followed.
+    count: usize,
+}
+
+/// A task of a way with what is covered up to it, and from when on ways are followed.
+type Place = ((NodeId, TimeNs), TimeNs);
+
+/// Time by kind and name.
+type Sums = BTreeMap<(&'static str, NameId), DurNs>;
+
+/// What decided when a rank arrived.
+#[derive(Debug)]
+struct Way {
+    number: usize,
+    /// All of it.
+    sums: Sums,
+    /// Of what no way before it went through, the latest first.
+    segments: Vec<Segment>,
+}
+
+impl<'a> Reasons<'a> {
+    /// Of no collective yet.
+    pub fn of(sources: &'a Sources<'a>) -> Self {
+        Self { sources, ways: BTreeMap::new(), seen: FxHashMap::default(), count: 0 }
+    }
+
+    /// What the collectives are of.
+    pub fn graph(&self) -> &'a ExecutionGraph {
+        self.sources.graph
+    }
+
+    /// Why the last rank is later: both ways to the collective are followed back to the iteration's start, and what they have
+    /// in common cancels. The differences of all kinds add up to how late it is.
+    ///
+    /// # Complexity
+    /// O(length of both ways) for the first collective, then of what is new in them, and O(kinds · names · log) each.
+    pub fn reason(&mut self, call: &SimulatedCollective) -> Option<Reason> {
+        let (last, second) = call.last_two().filter(|(last, second)| last.at > second.at)?;
+        let graph = self.sources.graph;
+        let periods = graph.ranks.iter().filter(|part| [last.rank, second.rank].contains(&part.rank));
+        let since = periods.map(|part| self.sources.times.period(graph, part).start).min()?;
+        let mut sums = self.way(last, since);
+        for (key, time) in self.way(second, since) {
+            *sums.entry(key).or_default() -= time;
+        }
+        let mut kinds: BTreeMap<&'static str, DurNs> = BTreeMap::new();
+        for (&(kind, _), &time) in &sums {
+            *kinds.entry(kind).or_default() += time;
+        }
+        let (kind, more) = largest(kinds)?;
+        let names = sums.into_iter().filter(|((of, _), _)| *of == kind).map(|((_, name), time)| (name, time)).collect();
+        let (name, _) = largest(names)?;
+        Some(Reason { kind, name, more })
+    }
+
+    /// What decided when a rank arrived, from `since` on.
+    fn way(&mut self, arrival: &Arrival, since: TimeNs) -> Sums {
+        let mut walk = Walk::begin(self.sources, arrival.by, since..arrival.at);
+        let mut places = Vec::new();
+        let mut sums = loop {
+            let place = (walk.place(), since);
+            if let Some(known) = self.known(&place) {
+                break known;
+            }
+            if !walk.is_open() {
+                break Sums::new();
+            }
+            places.push((place, walk.segments.len()));
+            walk.advance(self.sources);
+        };
+        for segment in &walk.segments {
+            *sums.entry((segment.kind.name(), segment.name)).or_default() += segment.duration;
+        }
+        self.count += 1;
+        let (rank, number) = (arrival.rank, self.count);
+        self.seen.extend(places.into_iter().map(|(place, later)| (place, (rank, number, later))));
+        self.ways.insert(rank, Way { number, sums: sums.clone(), segments: walk.segments });
+        sums
+    }
+
+    /// What is before a place that one of the latest ways was at.
+    fn known(&self, place: &Place) -> Option<Sums> {
+        let &(rank, number, later) = self.seen.get(place)?;
+        let way = self.ways.get(&rank).filter(|way| way.number == number)?;
+        let mut sums = way.sums.clone();
+        for segment in &way.segments[..later] {
+            *sums.entry((segment.kind.name(), segment.name)).or_default() -= segment.duration;
+        }
+        Some(sums)
+    }
+}
+
+/// As [`Reasons::reason`], of one collective.
 pub fn reason(sources: &Sources<'_>, call: &SimulatedCollective) -> Option<Reason> {
-    let (last, second) = call.last_two().filter(|(last, second)| last.at > second.at)?;
-    let periods = sources.graph.ranks.iter().filter(|part| [last.rank, second.rank].contains(&part.rank));
-    let since = periods.map(|part| sources.times.period(sources.graph, part).start).min()?;
-    let (way, other) = (way(sources, last, since), way(sources, second, since));
-    let kinds = differences(&way, &other, |segment| segment.kind.name());
-    let (kind, more) = largest(kinds)?;
-    let of_kind = |segments: &[Segment]| -> Vec<Segment> {
-        segments.iter().filter(|segment| segment.kind.name() == kind).copied().collect()
-    };
-    let (name, _) = largest(differences(&of_kind(&way), &of_kind(&other), |segment| segment.name))?;
-    Some(Reason { kind, name, more })
-}
-
-/// What decided when a rank arrived, from `since` on.
-fn way(sources: &Sources<'_>, arrival: &Arrival, since: TimeNs) -> Vec<Segment> {
-    critical_path::chain(sources, arrival.by, since..arrival.at)
-}
-
-/// Time in `a` less time in `b`, by `key`.
-fn differences<K: Ord>(a: &[Segment], b: &[Segment], key: impl Fn(&Segment) -> K) -> BTreeMap<K, DurNs> {
-    let mut sums: BTreeMap<K, DurNs> = BTreeMap::new();
-    for segment in a {
-        *sums.entry(key(segment)).or_default() += segment.duration;
-    }
-    for segment in b {
-        *sums.entry(key(segment)).or_default() -= segment.duration;
-    }
-    sums
+    Reasons::of(sources).reason(call)
 }
 
 /// The largest of some differences above zero; of equal ones the first.

@@ -199,3 +199,25 @@ fn an_operator_that_was_replaced_is_selected_by_its_new_name_alone() {
     let insert = [replace, "insert aten::gelu after name=aten::silu"];
     assert!(!summary(&insert).contains("of the tasks that it adds"));
 }
+
+#[test]
+fn sparse_updates_that_were_replaced_stay_so_at_another_batch() {
+    let trace = crate::support::sample("dlrm-ddp-b256-fp32-cpu.kineto.json.gz").display().to_string();
+    let steady = |steps: &[&str]| simulated(&trace, steps)["steady_ns"].as_i64().unwrap();
+    let replace = "replace name=aten::add with aten::mul";
+    assert_eq!(steady(&[replace]), steady(&[replace, "resize-batch 256"]));
+    assert_eq!(steady(&["resize-batch 512", replace]), steady(&[replace, "resize-batch 512"]));
+}
+
+#[test]
+fn what_the_host_waits_for_is_not_put_anywhere_as_a_kernel() {
+    let trace = h100("mlp-b256-fp32-cuda");
+    for edit in [
+        "insert aten::_local_scalar_dense after name=aten::relu",
+        "replace name=aten::relu with aten::_local_scalar_dense",
+    ] {
+        let refused = crate::support::program::retime().args(["simulate", &trace, "--step", edit]).assert().failure();
+        let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(said.contains("lets the host wait"), "{said}");
+    }
+}

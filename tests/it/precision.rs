@@ -53,3 +53,22 @@ fn products_of_a_type_without_units_are_timed_as_those_of_the_type_that_computes
     assert!(new < old, "V100 {new} ns, P100 {old} ns");
     assert!(flop / new > 0.6 * 15.7e3, "{} GFLOP/s of the V100's 15 700", flop / new);
 }
+
+#[test]
+fn rounding_on_a_device_without_units_for_it_changes_nothing() {
+    let trace = crate::support::sample("h100/resnet50-b32-fp32-cuda.kineto.json.gz").display().to_string();
+    let on = |steps: &[&str]| {
+        let steps: Vec<&str> = steps.iter().flat_map(|step| ["--step", step]).collect();
+        let answer = json(&[&["simulate", &trace], steps.as_slice()].concat());
+        (answer["steady_ns"].as_i64().unwrap(), device_ms(&answer), answer["steps"].to_string())
+    };
+    for device in ["P100", "T4", "V100-PCIe"] {
+        let swap = format!("swap-gpu {device}");
+        let (before, after) = (on(&[&swap]), on(&[&swap, "mixed-precision tf32"]));
+        assert_eq!((before.0, before.1), (after.0, after.1), "{device}");
+        assert!(after.2.contains("no matrix units for tf32: products gain nothing"), "{}", after.2);
+    }
+    // The P100 has twice the rate in fp16, by its vector units.
+    let (before, after) = (on(&["swap-gpu P100"]), on(&["swap-gpu P100", "mixed-precision fp16"]));
+    assert!(after.1 < before.1 && after.2.contains("compute on vector units"), "{}", after.2);
+}

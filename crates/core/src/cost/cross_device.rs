@@ -14,7 +14,7 @@ use super::conv_algorithm::{ALGORITHM_ERROR, chosen_times, without_choice};
 use super::domain::Domain;
 use super::lookup::is_mostly_start;
 use super::memo::{Distinct, Memo};
-use super::models::{CostModels, Placed, figures_key, in_a_model};
+use super::models::{CostModels, Placed, figures_key, in_a_model, on_units_there};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::roofline::{LeastTimes, is_bound_by_traffic, roofline_us};
 use super::trace_error::trace_error;
@@ -202,6 +202,11 @@ impl CrossDevice<'_> {
     }
 
     fn modelled_change(&self, old: Option<&Work>, new: Option<&Work>) -> ModelledChange {
+        let has_other_units =
+            old.zip(new).is_some_and(|(old, new)| has_other_units((old, self.old.1), (new, self.new.1)));
+        let old = old.map(|work| on_units_there(work, self.old.1));
+        let new = new.map(|work| on_units_there(work, self.new.1));
+        let (old, new) = (old.as_deref(), new.as_deref());
         // What a model knows no work of, it says nothing of where kernels start for nothing: no kernel takes no time.
         let after = new.and_then(|work| Some((work, self.after(work)?)));
         let Some((new, after)) = after.filter(|(_, after)| after.duration > DurNs::ZERO) else {
@@ -211,7 +216,7 @@ impl CrossDevice<'_> {
         let before = old.and_then(|work| self.models.estimate_keyed(work, self.old.1, self.old.0));
         let before = before.filter(|before| before.duration > DurNs::ZERO);
         let (Some(old), Some(before)) = (old, before) else { return ModelledChange::Absolute(alone) };
-        if has_other_units((old, self.old.1), (new, self.new.1)) {
+        if has_other_units {
             return ModelledChange::Absolute(alone);
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };

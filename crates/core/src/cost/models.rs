@@ -228,11 +228,14 @@ impl CostModels {
     }
 
     fn compute(&self, work: &Work, device: &DeviceProfile) -> Option<Estimate> {
+        let work = &*on_units_there(work, device);
         let fitted = fitted_part(work, device).map(|(domain, part)| self.fits.estimates(domain, &[&part], device));
         self.complete(work, device, fitted.and_then(|mut estimates| estimates.pop()))
     }
 
     fn compute_all(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Option<Estimate>> {
+        let works: Vec<Cow<'_, Work>> = works.iter().map(|work| on_units_there(work, device)).collect();
+        let works: Vec<&Work> = works.iter().map(AsRef::as_ref).collect();
         let mut by_domain: BTreeMap<Domain, Vec<(usize, Cow<'_, Work>)>> = BTreeMap::new();
         for (at, work) in works.iter().enumerate() {
             if let Some((domain, part)) = fitted_part(work, device) {
@@ -396,19 +399,20 @@ fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Co
         Shape::Conv { algorithm: Some(_), .. } => without_choice(work),
         _ => Cow::Borrowed(work),
     };
-    let part = on_units_there(part, device);
     Some((Domain::of(&part)?, part))
 }
 
-/// `work` as a device computes it: a product of a type that it has no units for, in the type whose units take their place.
-fn on_units_there<'w>(work: Cow<'w, Work>, device: &DeviceProfile) -> Cow<'w, Work> {
+/// `work` as a device computes it: of a type that it has no units for, in the type whose units take their place. Other work than products
+/// only where that has elements as large, since models read their bytes off the type.
+pub(super) fn on_units_there<'w>(work: &'w Work, device: &DeviceProfile) -> Cow<'w, Work> {
     let asked = work.precision;
     let unit = device.unit(asked).filter(|&unit| unit != asked && asked != Precision::Fp32);
-    let unit = unit.map(|unit| if unit == Precision::Fp32Matrix { Precision::Fp32 } else { unit });
-    match unit {
-        Some(precision) if work.family == Family::Gemm => Cow::Owned(Work { precision, ..work.into_owned() }),
-        _ => work,
-    }
+    let Some(unit) = unit else { return Cow::Borrowed(work) };
+    let precision = if unit == Precision::Fp32Matrix { Precision::Fp32 } else { unit };
+    let new = Work { precision, ..work.clone() };
+    let is_as_large =
+        matches!(work.family, Family::Conv | Family::Attention) && element_bytes(work) == element_bytes(&new);
+    if work.family == Family::Gemm || is_as_large { Cow::Owned(new) } else { Cow::Borrowed(work) }
 }
 
 /// A product that reads fewer bytes than its factors have, with factors of one type; `None` of any other work.

@@ -109,7 +109,7 @@ fn duration(word: Word<'_>) -> Result<DurNs, StepError> {
 
 /// Operators whose cost is known, as PyTorch calls them.
 pub(super) fn operators() -> impl Iterator<Item = String> {
-    known_operators().map(|name| format!("aten::{name}"))
+    known_operators().filter(|name| *name != "_local_scalar_dense").map(|name| format!("aten::{name}"))
 }
 
 /// Refuses an operator whose cost no model knows.

@@ -18,7 +18,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::kernel::{self, NewKernel, Side};
-use super::report::{call_of, count};
+use super::report::{call_of, count, is_read_by_host};
 
 /// Runs an operator after each selected one.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +58,9 @@ type Arguments = (Option<u32>, Phase, usize);
 
 impl Transform for InsertOperator {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        if let Some(refused) = is_read_by_host(&self.operator) {
+            return refused;
+        }
         let places = places_of(draft, &self.after);
         if places.is_empty() {
             return StepReport::nothing(format!("no operator with device work matches {}", self.after));

@@ -170,10 +170,14 @@ impl MixedPrecision {
         };
         let lacks = |device: &&Arc<DeviceProfile>| device.kind == DeviceKind::Gpu && !device.peak.contains_key(&own);
         let device = draft.devices().iter().find(lacks)?;
+        let (id, name) = (&device.id, self.dtype.name());
+        if device.peak_rate(own).0 > device.product_rate(Precision::Fp32).0 {
+            return Some(format!("{id} has no matrix units for {name}: products compute on vector units"));
+        }
         let has = device.peak.contains_key(&other);
         let instead =
             if has { format!("; it has some for {}", other.key().replace("_tensor", "")) } else { String::new() };
-        Some(format!("{} has no matrix units for {}: products gain nothing{instead}", device.id, self.dtype.name()))
+        Some(format!("{id} has no matrix units for {name}: products gain nothing but by their bytes{instead}"))
     }
 }
 

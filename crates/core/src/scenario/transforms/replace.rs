@@ -19,7 +19,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::remove::host_of;
-use super::report::{call_of, count, in_step, survey};
+use super::report::{call_of, count, in_step, is_read_by_host, survey};
 
 /// Lets the selected operators compute another one on the same arguments, each by its longest kernel alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,9 @@ pub(super) const EDIT: Grammar = Grammar {
 
 impl Transform for Replace {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
+        if let Some(refused) = is_read_by_host(&self.operator) {
+            return refused;
+        }
         let calls = self.calls(draft);
         let mut kept = Vec::new();
         let (mut gone, mut unknown, mut same) = (Vec::new(), Vec::new(), 0);

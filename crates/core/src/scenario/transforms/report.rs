@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::Work;
+use crate::cost::operators::bare;
 use crate::graph::{NodeId, OperatorId};
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -179,6 +180,12 @@ pub(super) fn call_of(draft: &Draft<'_>, selector: &Selector, node: Node) -> Opt
     };
     let parent = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
     Some(std::iter::successors(Some(own), parent).filter(|&id| selector.asks_for(name(id))).last().unwrap_or(own))
+}
+
+/// Why an operator cannot be put where there was none: it copies a value to the host, which waits for it.
+pub(super) fn is_read_by_host(operator: &str) -> Option<StepReport> {
+    let why = || format!("{operator} lets the host wait for a copy, which is not added: its kernel alone says nothing");
+    (bare(operator) == "_local_scalar_dense").then(|| StepReport::impossible(why()))
 }
 
 /// `1 task`, `7 tasks`.

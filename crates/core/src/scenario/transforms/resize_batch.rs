@@ -9,7 +9,7 @@ use crate::graph::{CopyStep, NodeId, Operand, Operands, OperatorId, Phase, Task,
 use crate::scenario::base::Base;
 use crate::scenario::batch::{BatchPlan, BatchScaling, Modelled};
 use crate::scenario::context::Context;
-use crate::scenario::draft::Draft;
+use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::{Effect, EffectKind};
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::transform::{StepReport, Transform};
@@ -233,7 +233,8 @@ fn scaled(work: &Work, ratio: f64) -> Work {
 fn resize_sparse(draft: &mut Draft<'_>, ratio: f64) {
     let base = draft.base();
     for node in base.sparse_updates() {
-        let Some(work) = base.work(node) else { continue };
+        // What computes another operator follows the arguments of that.
+        let Some(work) = base.work(node).filter(|_| draft.replaced_by(Node::Traced(node)).is_none()) else { continue };
         if let Shape::Embedding { batch, rows, tables, pooling, dim, backward, ref reuse } = work.shape {
             let (batch, reuse) = ((batch as f64 * ratio).round() as u64, reuse.clone());
             let shape = Shape::Embedding { batch, rows, tables, pooling, dim, backward, reuse };

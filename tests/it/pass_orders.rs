@@ -38,7 +38,9 @@ impl Steps {
                 }
             }
             steps.event("user_annotation", "Optimizer.step#Adam.step", 1, (0, 50), "");
-            steps.event("cpu_op", "aten::_foreach_add_", 1, (5, 30), "");
+            let list = vec!["[1024,1024]"; LAYERS as usize].join(",");
+            let lists = format!(r#""Input Dims":[[{list}],[{list}]],"Input type":["TensorList","TensorList"]"#);
+            steps.event("cpu_op", "aten::_foreach_add_", 1, (5, 30), &lists);
             steps.at += 60;
             let dur = steps.at - begins;
             steps.at = begins;
@@ -110,6 +112,13 @@ fn batches_count_in_whichever_order_a_pipeline_runs_their_passes() {
         assert_eq!(told(&schedule), (256.0, [12, 12, 24]));
     }
     assert_eq!(told(&[F(0), F(1), B(0), B(1)]), (128.0, [12, 12, 24]));
+}
+
+#[test]
+fn passes_in_no_order_are_counted_by_how_often_each_parameter_gets_a_gradient() {
+    let in_turn = told(&[F(0), B(0), F(1), B(1), F(2), B(2)]);
+    assert_eq!(told(&[F(0), F(1), F(2), B(2), B(1), B(0)]), in_turn, "the last first");
+    assert_eq!(told(&[F(0), F(1), F(2), B(1), B(2), B(0)]), in_turn, "mixed");
 }
 
 #[test]

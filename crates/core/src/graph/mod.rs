@@ -16,6 +16,7 @@ mod passes;
 mod stated;
 pub mod task;
 pub mod timed;
+mod updates;
 
 use std::ops::Range;
 

@@ -1,5 +1,7 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use crate::cost::operators::bare;
@@ -139,7 +141,9 @@ fn accumulated(graph: &ExecutionGraph, part: &RankPart, ids: &[OperatorId]) -> P
     };
     let (gradients, given_by) = each.iter().map(gradient).unzip();
     let mut found = Parameters { each, gradients, given_by, accumulated, ..Parameters::default() };
+    let updated = graph.updated_sizes(part, &(part.iteration_start..part.iteration_end));
     let is_kept = once(part, &found.each, &found.accumulated);
+    let is_kept = as_updated(&found.each, is_kept, updated);
     found.each = kept(found.each, &is_kept);
     found.gradients = kept(found.gradients, &is_kept);
     found.given_by = kept(found.given_by, &is_kept);
@@ -166,6 +170,15 @@ fn once(part: &RankPart, sizes: &[u64], at: &[TimeNs]) -> Vec<bool> {
         is_new
     };
     sizes.iter().zip(at).map(is_new).collect()
+}
+
+/// Of those, no more of a size than the optimizer updates, where it updates any.
+fn as_updated(sizes: &[u64], is_kept: Vec<bool>, mut updated: BTreeMap<u64, usize>) -> Vec<bool> {
+    let mut is_more = |size: u64| match updated.get_mut(&size) {
+        Some(left) => std::mem::replace(left, left.saturating_sub(1)) == 0,
+        None => false,
+    };
+    is_kept.into_iter().zip(sizes).map(|(is_kept, &size)| is_kept && !is_more(size)).collect()
 }
 
 fn kept<T>(all: Vec<T>, is_kept: &[bool]) -> Vec<T> {

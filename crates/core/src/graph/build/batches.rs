@@ -1,10 +1,12 @@
 //! How many batches the chosen iteration runs on: as many as an exported trace says, as steps are one iteration, or as often as forward
 //! and backward pass run one after the other until the parameters are updated; and how large each is, where they differ.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
 use crate::graph::{ExecutionGraph, LaneId, Operator, Pass, Phase, RankPart, batch_size};
+use crate::intern::NameId;
 use crate::trace::steps::one_by_one;
 use crate::units::{DurNs, TimeNs};
 
@@ -68,8 +70,9 @@ fn begins(rank: &Prepared<'_>, part: &RankPart, calls: &Calls) -> Vec<TimeNs> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Call {
     start: TimeNs,
-    /// What it does, as a number.
-    does: u64,
+    name: NameId,
+    /// Bytes of the gradient that it adds up, where it does.
+    gradient: Option<u64>,
     /// When the call of the forward pass ran whose gradient it gives, where that is known.
     forward: Option<TimeNs>,
 }
@@ -99,7 +102,8 @@ impl Calls {
         backward.sort_by_key(|call| call.start);
         let count = if main.is_some() { passes(&forward, &backward) } else { 1 };
         let mut found = Self { main, forward, backward, count, batches: 1 };
-        found.batches = found.batches();
+        let updated = || graph.updated_sizes(part, &within);
+        found.batches = if count > 1 { found.batches() } else { found.by_updates(&updated()) };
         found
     }
 
@@ -117,6 +121,27 @@ impl Calls {
         forward.sort_unstable();
         forward.dedup();
         forward.len().max(1).min(self.count) as u32
+    }
+
+    /// How many passes there are in whatever order their calls stand, by gradients that are added up as often as parameters of their size are
+    /// updated, times a whole number; 1 where they are not, or backward passes go back over the same calls again.
+    fn by_updates(&self, updated: &BTreeMap<u64, usize>) -> u32 {
+        let mut times: BTreeMap<u64, usize> = BTreeMap::new();
+        self.backward.iter().filter_map(|call| call.gradient).for_each(|size| *times.entry(size).or_default() += 1);
+        let ratio = |(size, &times): (&u64, &usize)| {
+            let updated = *updated.get(size)?;
+            (updated > 0 && times.is_multiple_of(updated)).then(|| times / updated)
+        };
+        let mut ratios: Vec<Option<usize>> = times.iter().map(ratio).collect();
+        ratios.dedup();
+        let mut forward: Vec<TimeNs> = self.backward.iter().filter_map(|call| call.forward).collect();
+        let all = forward.len();
+        forward.sort_unstable();
+        forward.dedup();
+        match ratios[..] {
+            [Some(count @ 2..=MOST)] if all > 0 && forward.len() == all => count as u32,
+            _ => 1,
+        }
     }
 
     /// Each pass with its batch; empty where not each tells one size.
@@ -150,9 +175,10 @@ fn forward_of(pass: &[Call]) -> Option<(TimeNs, TimeNs)> {
 /// same sizes; before each there is a forward pass, or it goes back over what ran after all that the one before went back over.
 fn passes(forward: &[TimeNs], backward: &[Call]) -> usize {
     let all = backward.len();
+    let does = |call: &Call| (call.name, call.gradient);
     let repeats = |count: &usize| {
         let pass = all / count;
-        let is_alike = backward[pass..].iter().zip(backward).all(|(later, before)| later.does == before.does);
+        let is_alike = backward[pass..].iter().zip(backward).all(|(later, before)| does(later) == does(before));
         is_alike && (begin_anew(backward, pass) || have_forward_passes(forward, backward, pass))
     };
     (2..=MOST.min(all)).rev().filter(|count| all.is_multiple_of(*count)).find(repeats).unwrap_or(1)
@@ -234,7 +260,8 @@ fn call(graph: &ExecutionGraph, at: usize) -> Call {
     let forward = below.into_iter().find_map(|at| graph.operators[at].forward);
     Call {
         start: operator.start,
-        does: u64::from(operator.name.0) ^ gradient.unwrap_or_default().rotate_left(32),
+        name: operator.name,
+        gradient,
         forward: forward.and_then(|id| graph.operators.get(id.0 as usize)).map(|forward| forward.start),
     }
 }

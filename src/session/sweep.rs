@@ -309,6 +309,9 @@ pub struct SweepPoint {
     /// Whether that counts iterations, since the batch size is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_iterations: bool,
+    /// Samples of a batch on average as a share of its size, where passes or ranks run on unlike ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_share: Option<f64>,
     /// Peak device memory, where it can be told.
     pub memory_bytes: Option<Bytes>,
     /// Whether it fits the device, where both are known.
@@ -361,7 +364,7 @@ impl SweepPoint {
         const ROUNDING: f64 = 1e-9;
         let is_whole = |times: f64| times >= 1.0 - ROUNDING && (times - times.round()).abs() <= ROUNDING * times;
         let each = self.value("batch").filter(|_| !self.counts_iterations).unwrap_or(1.0);
-        let batches = self.throughput_per_rank * self.steady_ns.secs() / each;
+        let batches = self.throughput_per_rank * self.steady_ns.secs() / (each * self.pass_share.unwrap_or(1.0));
         self.not_done.is_some() || (is_whole(batches) && is_whole(self.throughput / self.throughput_per_rank))
     }
 
@@ -456,6 +459,7 @@ mod tests {
             steady_band: ErrorBand::default(),
             throughput_per_rank: throughput,
             counts_iterations: false,
+            pass_share: None,
             memory_bytes: None,
             fits,
             path_kind: String::new(),

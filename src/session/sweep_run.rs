@@ -64,6 +64,7 @@ impl<'a> SweepRun<'a> {
             throughput: summary.steady_ns.rate_of(summary.job_samples()),
             throughput_per_rank: summary.steady_ns.rate_of(summary.samples()),
             counts_iterations: summary.known_samples().is_none(),
+            pass_share: Some(summary.pass_share).filter(|share| (share - 1.0).abs() > 1e-12),
             memory_bytes: summary.memory_bytes,
             fits: summary.fits,
             path_kind: outcome.critical_kind().to_owned(),

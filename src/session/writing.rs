@@ -107,13 +107,16 @@ pub fn write_files<P: AsRef<Path>, C: AsRef<[u8]>>(
     };
     // Dropped last: what is staged and has no place yet is gone before a signal that waited ends the program.
     let _waiting = Waiting::new();
-    let mut staged = Vec::new();
+    let mut staged: Vec<(PathBuf, Place, _)> = Vec::new();
     for (path, contents) in files {
         if Waiting::is_asked_to_end() {
             return Err(fail(path.as_ref(), "interrupted".to_owned()));
         }
         let path = path.as_ref().to_owned();
         let place = Place::of(&path, over).map_err(|reason| fail(&path, reason))?;
+        if let Some((other, ..)) = staged.iter().find(|(_, other, _)| place.is_as(other)) {
+            return Err(fail(&path, format!("is the same file as {}, and both are to be written", other.display())));
+        }
         let file = place.stage(contents.as_ref()).map_err(|error| refused(&path, &error))?;
         staged.push((path, place, file));
     }
@@ -144,6 +147,12 @@ struct Place {
 const NO_FILE: &str = "is a device or a pipe, and only files are written";
 
 impl Place {
+    /// Whether both are one file, by links.
+    fn is_as(&self, other: &Self) -> bool {
+        let are_there = self.there.is_some() && other.there.is_some();
+        self.path == other.path || are_there && same_file::is_same_file(&self.path, &other.path).unwrap_or(false)
+    }
+
     fn of(asked: &Path, over: Overwrite<'_>) -> Result<Self, String> {
         // Links of open files, /dev/stdout among them, lead to no path.
         if fs::metadata(asked).is_ok_and(|there| !there.is_dir() && !there.is_file()) {
@@ -383,6 +392,22 @@ mod tests {
         symlink("made.json", &dangling).unwrap();
         write_new(&dangling, b"new", KEEP).unwrap();
         assert_eq!(fs::read(folder.path().join("made.json")).unwrap(), b"new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn two_files_that_are_one_are_not_written_both() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("real"), "old").unwrap();
+        std::os::unix::fs::symlink("real", path("link")).unwrap();
+        fs::hard_link(path("real"), path("hard")).unwrap();
+        for (one, other) in [("real", "link"), ("real", "hard"), ("new", "new")] {
+            let refused = write_files([(path(one), "a"), (path(other), "b")], FORCE).unwrap_err().to_string();
+            assert!(refused.contains("is the same file as"), "{refused}");
+        }
+        assert_eq!(fs::read(path("real")).unwrap(), b"old");
+        assert!(!path("new").exists());
     }
 
     /// Only the system's administrator can write for another.

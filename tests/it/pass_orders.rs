@@ -161,6 +161,26 @@ fn ranks_on_batches_of_unlike_size_count_theirs() {
 }
 
 #[test]
+fn shards_of_a_sweep_over_unlike_batches_are_put_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job");
+    std::fs::create_dir(&job).unwrap();
+    for (rank, samples) in [(0, 64), (1, 32)] {
+        std::fs::write(job.join(format!("rank{rank}.json")), Steps::of(&[F(0), B(0)], samples).text(rank)).unwrap();
+    }
+    let sweep = ["sweep", job.to_str().unwrap(), "--batch", "16..512"];
+    let shard = |part: &str| {
+        let answer = crate::support::program::json(&[&sweep[..], &["--shard", part]].concat());
+        let path = folder.path().join(part.replace('/', "of"));
+        std::fs::write(&path, answer.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (one, two) = (shard("1/2"), shard("2/2"));
+    let merged = crate::support::program::json(&["sweep", "--merge", &one, &two]);
+    assert_eq!(merged["points"], crate::support::program::json(&sweep)["points"]);
+}
+
+#[test]
 fn an_iteration_of_several_batches_says_how_many_samples_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("steps.json");

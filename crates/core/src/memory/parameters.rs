@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cost::operators::bare;
 use crate::graph::{ExecutionGraph, NodeId, Operand, OperatorId, Phase, RankPart, lookup_total_at};
-use crate::intern::NameId;
+use crate::intern::{NameId, printable};
 use crate::units::{TimeNs, elements, total};
 
 use super::callers::operators_of;
@@ -25,8 +25,8 @@ pub(super) struct Parameters {
     pub(super) accumulated: Vec<TimeNs>,
     /// The optimizer's state.
     pub(super) optimizer: u64,
-    /// Whether `optimizer` is known.
-    pub(super) knows_optimizer: bool,
+    /// Why `optimizer` is not known, where it is not.
+    pub(super) unknown_optimizer: Option<String>,
 }
 
 impl Parameters {
@@ -64,8 +64,8 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
     }
-    let (states, is_known) = states_per_parameter(graph, &ids, rank.device_work);
-    found.knows_optimizer = is_known || !trains;
+    let (states, unknown) = states_per_parameter(graph, &ids, rank.device_work);
+    found.unknown_optimizer = unknown.filter(|_| trains);
     if trains {
         let of_gradients = total(found.gradients.iter().copied()).saturating_mul(states);
         let of_lookups = ids.iter().flat_map(|&id| states_of_lookup(name(graph, id), arguments(graph, id)));
@@ -86,8 +86,8 @@ pub(crate) fn updated_bytes(graph: &ExecutionGraph, part: &RankPart) -> Option<(
     let parameters = if accumulated > 0 { accumulated } else { total(updated(graph, &ids)) };
     let device_work: Vec<NodeId> =
         graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()).collect();
-    let (states, is_known) = states_per_parameter(graph, &ids, &device_work);
-    (is_known && parameters > 0).then(|| (parameters, parameters.saturating_mul(states)))
+    let (states, unknown) = states_per_parameter(graph, &ids, &device_work);
+    (unknown.is_none() && parameters > 0).then(|| (parameters, parameters.saturating_mul(states)))
 }
 
 /// State that a look-up which updates its tables itself was given.
@@ -285,23 +285,55 @@ fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
     ids.iter().any(|&id| dense.contains(&bare(name(graph, id))))
 }
 
-/// Numbers kept for each number of a parameter, and whether that is known: from the optimizer's name, else from what it runs.
-fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId], device_work: &[NodeId]) -> (u64, bool) {
+/// Numbers that an optimizer of `PyTorch` keeps for each number of a parameter, by its class; SGD's depend on its momentum.
+const STATES: [(&str, u64); 13] = [
+    ("Adadelta", 2),
+    ("Adagrad", 1),
+    ("Adam", 2),
+    ("AdamW", 2),
+    ("Adamax", 2),
+    ("ASGD", 1),
+    ("Lamb", 2),
+    ("NAdam", 2),
+    ("RAdam", 2),
+    ("RMSprop", 1),
+    ("Rprop", 2),
+    ("SparseAdam", 2),
+    ("SGD", 0),
+];
+
+/// The class of the optimizer whose step `name` is.
+fn class(name: &str) -> Option<&str> {
+    name.strip_prefix("Optimizer.step#")?.split('.').next()
+}
+
+/// Numbers kept for each number of a parameter, and why that is not known where it is not: from the optimizer's name, else from what it
+/// runs.
+fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId], device_work: &[NodeId]) -> (u64, Option<String>) {
     let mut runs = vec![false; graph.names.len()];
     for id in ids {
         runs[graph.operators[id.0 as usize].name.0 as usize] = true;
     }
-    let may_tell = |name: &str, runs: bool| runs || name.starts_with("Optimizer.step");
-    let names = || graph.names.iter().zip(&runs).filter(|((_, name), runs)| may_tell(name, **runs));
-    let has = |parts: &[&str]| names().any(|((_, name), _)| parts.iter().any(|part| name.contains(part)));
-    if has(&["#Adam", "#NAdam", "#RAdam", "#Lamb", "#Adamax", "_fused_adam", "_foreach_addcdiv_", "addcdiv_"]) {
-        return (2, true);
+    let known = |class: &str| STATES.iter().find(|(known, _)| *known == class).map(|&(_, states)| states);
+    let classes = || graph.names.iter().filter_map(|(_, name)| class(name));
+    if let Some(states @ 1..) = classes().filter_map(known).max() {
+        return (states, None);
     }
-    if has(&["#Adagrad", "#RMSprop", "_fused_adagrad"]) {
-        return (1, true);
+    let has = |parts: &[&str]| {
+        let mut run = graph.names.iter().zip(&runs).filter(|(_, runs)| **runs);
+        run.any(|((_, name), _)| parts.iter().any(|part| name.contains(part)))
+    };
+    if has(&["_fused_adam", "_foreach_addcdiv_", "addcdiv_"]) {
+        return (2, None);
+    }
+    if has(&["_fused_adagrad"]) {
+        return (1, None);
     }
     if let Some(states) = states_of_kernels(graph, device_work) {
-        return (states, true);
+        return (states, None);
+    }
+    if let Some(unknown) = classes().next().filter(|_| classes().all(|class| known(class).is_none())) {
+        return (0, Some(format!("what {} keeps is not known", printable(unknown))));
     }
     let updates = ids.iter().any(|&id| graph.operators[id.0 as usize].phase == Phase::Optimizer);
     // Momentum is decayed before the gradient is added to it.
@@ -310,7 +342,8 @@ fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId], device_work:
         let in_step = operator.phase == Phase::Optimizer;
         in_step && matches!(bare(name(graph, id)), "mul_" | "_foreach_mul_" | "_fused_sgd_")
     };
-    (u64::from(ids.iter().any(|id| decays(&id))), updates)
+    let unknown = (!updates).then(|| "no update was recorded".to_owned());
+    (u64::from(ids.iter().any(|id| decays(&id))), unknown)
 }
 
 /// Numbers that the functors of fused updates keep for each number of a parameter: those of PyTorch and apex are named for their

@@ -41,8 +41,8 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     if known.each.is_empty() {
         unknown.push("parameters: neither gradients nor weights were recorded".to_owned());
     }
-    if !known.knows_optimizer {
-        unknown.push("the optimizer's state: no update was recorded".to_owned());
+    if let Some(why) = &known.unknown_optimizer {
+        unknown.push(format!("the optimizer's state: {why}"));
     }
     let memory = RankMemory::new(MemorySource::Shapes, buffers, unknown);
     let (given, more) = given::large(rank, &ids, &made, memory.peak().bytes.0);

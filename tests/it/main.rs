@@ -5,6 +5,7 @@
 mod roofline_systems;
 mod support;
 
+mod accumulated;
 mod across_stack;
 mod analysis;
 mod calibration;

@@ -221,8 +221,8 @@ struct Section {
     within: NodeSet,
     /// Dependencies within it, by place in `nodes`.
     inner: Vec<(u32, u32, Dependency)>,
-    /// First and last task of each lane, by place in `nodes`, with the lag before the first.
-    ends: Vec<(usize, usize, DurNs)>,
+    /// The tasks with which each lane begins and ends.
+    ends: Vec<LaneEnds>,
 }
 
 impl Section {
@@ -238,13 +238,7 @@ impl Section {
             let edges = draft.edges_from(node).filter(|edge| within.contains(edge.to));
             inner.extend(edges.map(|edge| (from as u32, place[edge.to.number(traced) as usize], edge.dependency)));
         }
-        let mut lanes: BTreeMap<LaneId, (usize, usize)> = BTreeMap::new();
-        for (at, &node) in nodes.iter().enumerate().filter(|(_, node)| draft.kind_of(**node).is_work()) {
-            if matches!(node, Node::Traced(_)) && !draft.is_gone(node) {
-                lanes.entry(draft.lane_of(node)).or_insert((at, at)).1 = at;
-            }
-        }
-        let ends = lanes.values().map(|&(first, last)| (first, last, draft.stream_gap(nodes[first]))).collect();
+        let ends = ends(draft, &nodes, &place, &inner);
         Self { nodes, within, inner, ends }
     }
 
@@ -287,9 +281,60 @@ impl Section {
             }
             return;
         };
-        for &(first, last, lag) in &self.ends {
-            let order = order_kind(draft.kind_of(after[first]));
-            draft.connect(before[last], after[first], Dependency::on_end(order, lag));
+        for LaneEnds { first, last, heads, tails, order } in &self.ends {
+            for &head in heads {
+                draft.connect(before[*last], after[head], *order);
+            }
+            for &tail in tails.iter().filter(|&tail| tail != last) {
+                draft.connect(before[tail], after[*first], *order);
+            }
         }
     }
+}
+
+/// The tasks of a lane behind which the next batch follows, by place among those of a section.
+struct LaneEnds {
+    /// The first work.
+    first: usize,
+    /// The last.
+    last: usize,
+    /// Whatever follows nothing of its lane, joints and what was taken out among it.
+    heads: Vec<usize>,
+    /// Whatever nothing of its lane follows.
+    tails: Vec<usize>,
+    /// How the next batch follows.
+    order: Dependency,
+}
+
+/// Those of all lanes, of what was traced and of what edits added alike.
+///
+/// # Arguments
+/// `place`: the place in `nodes` of each task, by its number; `inner`: the dependencies between `nodes`, by their places.
+fn ends(draft: &Draft<'_>, nodes: &[Node], place: &[u32], inner: &[(u32, u32, Dependency)]) -> Vec<LaneEnds> {
+    let (mut follows, mut is_followed) = (vec![false; nodes.len()], vec![false; nodes.len()]);
+    for &(from, to, _) in inner {
+        let (from, to) = (from as usize, to as usize);
+        if draft.lane_of(nodes[from]) == draft.lane_of(nodes[to]) {
+            (follows[to], is_followed[from]) = (true, true);
+        }
+    }
+    let of_lanes = |ends: &[bool]| {
+        let mut of_lane: BTreeMap<LaneId, Vec<usize>> = BTreeMap::new();
+        for at in (0..nodes.len()).filter(|&at| !ends[at]) {
+            of_lane.entry(draft.lane_of(nodes[at])).or_default().push(at);
+        }
+        of_lane
+    };
+    let (mut heads, mut tails) = (of_lanes(&follows), of_lanes(&is_followed));
+    let within: NodeSet = nodes.iter().copied().collect();
+    let traced = draft.graph().tasks.node_count();
+    let at = |node: Node| place[node.number(traced) as usize] as usize;
+    let lanes = draft.in_order(|node| within.contains(node) && draft.kind_of(node).is_work());
+    let of_lane = |(lane, work): (LaneId, Vec<Node>)| {
+        let (&first, &last) = (work.first()?, work.last()?);
+        let order = Dependency::on_end(order_kind(draft.kind_of(first)), draft.stream_gap(first));
+        let [heads, tails] = [&mut heads, &mut tails].map(|ends| ends.remove(&lane).unwrap_or_default());
+        Some(LaneEnds { first: at(first), last: at(last), heads, tails, order })
+    };
+    lanes.into_iter().filter_map(of_lane).collect()
 }

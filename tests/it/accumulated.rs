@@ -46,3 +46,31 @@ fn batches_of_a_run_placed_on_a_cpu_take_turns() {
         assert!(of[3][1] > 3 * of[0][1], "{of:?}");
     }
 }
+
+#[test]
+fn batches_of_a_step_that_queued_follow_one_another_behind_what_it_queued_behind() {
+    for trace in ["h200/mlp-b4096-fp32-cuda.kineto.json.gz", "h200/resnet50-b16-fp32-cuda.kineto.json.gz"] {
+        let of = of_batches(trace, &[], &["steady_ns", "simulated_ns", "gpu_active_ns", "kernel_only_ns"]);
+        assert!(each_adds_as_much(&of), "{trace}: {of:?}");
+    }
+}
+
+#[test]
+fn exported_batches_of_a_step_that_queued_share_no_stream_at_any_time() {
+    let trace = sample("h200/mlp-b4096-fp32-cuda.kineto.json.gz").display().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("two.json").display().to_string();
+    json(&["export", &trace, "--format", "chrome", "--step", "accumulate 2", "-o", &out]);
+    let text = std::fs::read_to_string(&out).unwrap();
+    let written: Value = serde_json::from_str(&text).unwrap();
+    let events = written["traceEvents"].as_array().unwrap();
+    let us = |event: &Value, field: &str| event[field].as_f64().unwrap();
+    let mut kernels: Vec<(f64, f64)> = events
+        .iter()
+        .filter(|event| ["kernel", "gpu_memcpy", "gpu_memset"].contains(&event["cat"].as_str().unwrap_or_default()))
+        .map(|event| (us(event, "ts"), us(event, "ts") + us(event, "dur")))
+        .collect();
+    kernels.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    assert!(kernels.len() > 60);
+    assert!(kernels.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-3), "two at once on one stream");
+}

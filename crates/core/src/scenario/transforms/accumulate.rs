@@ -182,7 +182,9 @@ fn is_before(draft: &Draft<'_>, node: Node) -> bool {
     let (graph, beside) = (draft.graph(), draft.beside(node));
     let part = &graph.ranks[draft.base().rank_index(graph.tasks[beside].lane)];
     let is_outside = graph.tasks[beside].kind != TaskKind::StepEnd && !draft.base().iteration_tasks()[beside.index()];
-    part.begin == Some(beside) || (is_outside && launched(graph, beside) < part.iteration_end)
+    // Work that the step queued behind may run until the host is through with the whole step.
+    let is_earlier = || graph.is_backlog(beside) || launched(graph, beside) < part.iteration_end;
+    part.begin == Some(beside) || (is_outside && is_earlier())
 }
 
 /// When the host is through with the backward pass of a rank's chosen step: where the optimizer begins, else its end.

@@ -77,6 +77,24 @@ fn narrow_types_hold_less() {
 }
 
 #[test]
+fn narrow_types_hold_as_much_less_at_every_batch_in_either_order() {
+    for (trace, batch) in [("h200/mlp-b4096-fp32-cuda", 4096), ("h100/bert-base-b16-fp32-cuda", 16)] {
+        let opened = Opened::of(&[&format!("{trace}.kineto.json.gz")]);
+        let resized = |batch: u32| format!("resize-batch {batch}");
+        let narrow = opened.under(&["mixed-precision bf16"]);
+        for lines in [["mixed-precision bf16", &resized(batch)], [&resized(batch), "mixed-precision bf16"]] {
+            assert_eq!(opened.under(&lines), narrow, "{trace}: the traced batch is no change");
+        }
+        let doubled = [2 * batch, 3 * batch].map(|batch| opened.under(&["mixed-precision bf16", &resized(batch)]));
+        let of = |memory: &MemorySummary| memory.peak_bytes.0 as i64;
+        let added = [of(&doubled[0]) - of(&narrow), of(&doubled[1]) - of(&doubled[0])];
+        assert!((added[0] - added[1]).abs() < added[1] / 100, "{trace}: {added:?}");
+        let reversed = opened.under(&[&resized(2 * batch), "mixed-precision bf16"]);
+        assert_eq!(reversed, doubled[0], "{trace}");
+    }
+}
+
+#[test]
 fn a_recomputed_part_holds_its_end_and_all_at_once_no_less_than_before() {
     let mlp = Opened::mlp();
     let large = mlp.under(&["resize-batch 16384"]);

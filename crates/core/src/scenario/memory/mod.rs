@@ -1,6 +1,7 @@
 //! What the edits of a draft make of memory: results follow their operators' arguments, gone operators leave nothing behind,
 //! recomputed parts keep where the next begins, and batches between updates share their gradients.
 
+mod changes;
 mod recomputed;
 mod weights;
 
@@ -16,6 +17,7 @@ use crate::scenario::tables::TablePlacement;
 use crate::scenario::work_classes::tasks_of_operators;
 use crate::units::{Bytes, Percent, TimeNs, total};
 
+use changes::{Changed, over_changes};
 use recomputed::recompute;
 
 pub(in crate::scenario) use weights::{is_vocabulary, vocabularies};
@@ -106,8 +108,8 @@ fn whole(holds: Holds, bytes: Bytes) -> Buffer {
 /// New sizes of results.
 struct Sizes<'d, 'b> {
     draft: &'d Draft<'b>,
-    /// Ratios by recorded arguments, by row of changed ones, and by what is held and its size.
-    known: FxHashMap<(u32, u32, Holds, u64), f64>,
+    /// Ratios by changed arguments, and by what is held and its size.
+    known: FxHashMap<(Changed, Holds, u64), f64>,
 }
 
 impl Sizes<'_, '_> {
@@ -175,11 +177,7 @@ impl Sizes<'_, '_> {
     /// How much larger what an operator was given is, by the arguments of its size, of it or of operators around it; `None` where
     /// they do not agree or there are none.
     fn ratio_of_argument(&self, user: OperatorId, bytes: u64) -> Option<f64> {
-        let graph = self.draft.graph();
-        let around = |id: &OperatorId| graph.operators.get(id.0 as usize).and_then(|operator| operator.parent);
-        std::iter::successors(Some(user), around).take(DEPTH).find_map(|id| {
-            let recorded = graph.operators[id.0 as usize].operands.filter(|_| self.draft.changed_row(id).is_some())?;
-            let (old, new) = (graph.operands.get(recorded.0 as usize)?, self.draft.operands(id)?);
+        over_changes(self.draft, user, |_, [old, new]| {
             let sizes = old.inputs.iter().zip(&new.inputs).map(|(old, new)| (old.bytes().0, new.bytes().0));
             let mut alike = sizes.filter(|&(before, _)| before > 0 && grain(before) == grain(bytes));
             let (before, after) = alike.next()?;
@@ -190,28 +188,17 @@ impl Sizes<'_, '_> {
     /// How much larger what an operator allocates is: as its own arguments tell where they changed, else as those of the
     /// next operator around it.
     fn ratio(&mut self, operator: OperatorId, holds: Holds, bytes: u64) -> f64 {
-        let operators = &self.draft.graph().operators;
-        let around = |id: &OperatorId| operators.get(id.0 as usize).and_then(|operator| operator.parent);
-        for id in std::iter::successors(Some(operator), around).take(DEPTH) {
-            let (Some(row), Some(recorded)) = (self.draft.changed_row(id), operators[id.0 as usize].operands) else {
-                continue;
-            };
-            let key = (recorded.0, row, holds, bytes);
-            if let Some(&known) = self.known.get(&key) {
-                return known;
-            }
-            let graph = self.draft.graph();
-            let name = graph.names.get(operators[id.0 as usize].name);
-            let (old, new) = (graph.operands.get(recorded.0 as usize), self.draft.operands(id));
-            let ratio = old.zip(new).map_or(1.0, |(old, new)| match like_an_argument(bytes, old, new) {
+        let (draft, known) = (self.draft, &mut self.known);
+        let ratio = over_changes(draft, operator, |changed, [old, new]| {
+            let key = (changed, holds, bytes);
+            let ratio = || match like_an_argument(bytes, old, new) {
                 Some(ratio) => ratio,
-                None if holds == Holds::Other && is_of_library(name, bytes, old) => 1.0,
-                None => of_arguments(name, old, new),
-            });
-            self.known.insert(key, ratio);
-            return ratio;
-        }
-        1.0
+                None if holds == Holds::Other && is_of_library(changed.name(draft), bytes, old) => 1.0,
+                None => of_arguments(changed.name(draft), old, new),
+            };
+            Some(*known.entry(key).or_insert_with(ratio))
+        });
+        ratio.unwrap_or(1.0)
     }
 }
 

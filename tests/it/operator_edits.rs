@@ -57,6 +57,20 @@ fn batched_lookups_have_one_update_and_one_copy_of_each_list_whatever_their_tabl
 }
 
 #[test]
+fn batched_copies_of_lists_follow_the_batch_as_those_that_they_were_do() {
+    for (trace, batch) in [("dlrm-default-b1024-fp32-cuda", 3072), ("dlrm-mlperf-b512-fp32-cuda", 2048)] {
+        let trace = h100(trace);
+        let resized = format!("resize-batch {batch}");
+        let orders = [["fuse-embedding-bags", &resized], [&resized, "fuse-embedding-bags"]];
+        let [after, before] = orders.map(|steps| simulated(&trace, &steps));
+        let copied = orders.map(|steps| row(&[&trace, "--step", steps[0], "--step", steps[1]], "aten::_to_copy"));
+        assert_eq!(copied[0]["bytes"], copied[1]["bytes"], "{trace}");
+        let active = [&after, &before].map(|answer| answer["gpu_active_ns"].as_f64().unwrap());
+        assert!((active[0] / active[1] - 1.0).abs() < 1e-3, "{trace}: {active:?}");
+    }
+}
+
+#[test]
 fn gradients_that_are_added_on_the_host_are_said_to_be_left_out() {
     let trace = crate::support::sample("mlp-b256-fp32-cpu.kineto.json.gz").display().to_string();
     let answer = simulated(&trace, &["accumulate 2"]);

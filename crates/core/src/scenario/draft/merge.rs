@@ -101,6 +101,14 @@ impl Draft<'_> {
         })
     }
 
+    /// What a task has to do now; where it does the work of others at once, its own share of that.
+    pub fn share_of(&self, node: NodeId) -> Option<&Work> {
+        match self.works.merged.get(&node) {
+            Some(merge) => self.class_at(merge.own)?.work.as_deref(),
+            None => self.work(node),
+        }
+    }
+
     /// Changes the work of a task; where it does that of others at once, of each.
     pub fn change_work_of(&mut self, node: Node, change: impl Fn(&Work) -> Work) {
         let Node::Traced(kept) = node else { return self.change_own(node, change) };

@@ -212,7 +212,7 @@ fn resize_transfers(draft: &mut Draft<'_>, carrying: &[bool], [old, now, new]: [
         if grows {
             // What steps before made of it stays; what only the batch made of it starts from what was recorded.
             let by_batch = scaled(work, now as f64 / old as f64);
-            let own = draft.work(node).filter(|own| **own != by_batch);
+            let own = draft.share_of(node).filter(|own| **own != by_batch);
             resized.push((node, own.map_or_else(|| scaled(work, ratio(old)), |own| scaled(own, ratio(now)))));
         }
     }

@@ -198,6 +198,18 @@ fn a_step_tells_of_tasks_it_adds_that_a_step_before_it_would_have_selected() {
 }
 
 #[test]
+fn a_step_tells_of_tasks_it_replaces_that_a_step_before_it_would_have_selected() {
+    let trace = h100("dlrm-default-b1024-fp32-cuda");
+    let said = |steps: &[&str]| simulated(&trace, steps)["steps"][1]["effects"].to_string();
+    let (fuse, replace) = ("fuse family=elementwise", "replace name=aten::embedding_bag with aten::mul");
+    let (before, after) = (said(&[fuse, replace]), said(&[replace, fuse]));
+    assert!(before.contains("8 of the tasks that it replaces are what `fuse family=elementwise`"), "{before}");
+    assert!(after.contains("8 of the tasks that it selects are what they are since steps before it"), "{after}");
+    let lookups = said(&[replace, "fuse family=embedding"]);
+    assert!(lookups.contains("8 of the tasks that it would select are others since steps before it"), "{lookups}");
+}
+
+#[test]
 fn an_operator_that_was_replaced_is_selected_by_its_new_name_alone() {
     let trace = h100("dlrm-default-b1024-fp32-cuda");
     let steady = |steps: &[&str]| simulated(&trace, steps)["steady_ns"].as_i64().unwrap();

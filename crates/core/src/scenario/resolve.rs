@@ -202,8 +202,9 @@ impl<'b> Prefix<'b> {
 
     fn apply(&mut self, place: usize, step: &super::Step) {
         self.applied.push(place);
-        let before = self.draft.added().len();
-        let earlier = self.changed_selection(step);
+        let (before, replaced) = (self.draft.added().len(), self.draft.replaced_tasks());
+        let mut earlier: Vec<Effect> = self.changed_selection(step).into_iter().collect();
+        earlier.extend(self.replaced_selection(step));
         let is_changed = self.reports.iter().any(|report| report.changed > 0 || report.is_met);
         let untouched = (is_changed || self.unknown_device.is_some()).then(|| self.draft.clone());
         let context = self.draft.context();
@@ -228,6 +229,7 @@ impl<'b> Prefix<'b> {
         report.complete();
         report.effects.extend(earlier);
         report.effects.extend(self.unreached(before));
+        report.effects.extend(self.unreached_replaced(&replaced));
         self.multiply_added(before);
         match step.transform.multiple() {
             Some((selector, factor)) => self.multiples.push((selector.clone(), factor)),
@@ -255,6 +257,40 @@ impl<'b> Prefix<'b> {
             _ => format!("steps before it added {added} of the tasks that it selects, and took out {gone}"),
         };
         Some(Effect::note(said))
+    }
+
+    /// What `step` selects, or no longer does, since earlier edits replaced operators.
+    fn replaced_selection(&self, step: &super::Step) -> Vec<Effect> {
+        if self.draft.replaced_tasks().is_empty() {
+            return Vec::new();
+        }
+        let (mut became, mut left) = (0, 0);
+        for selector in step.selectors() {
+            let [new, old] = replaced_among(&self.draft, selector);
+            became += new.len();
+            left += old.len();
+        }
+        let since = "since steps before it replaced their operators";
+        let became = (became > 0).then(|| format!("{became} of the tasks that it selects are what they are {since}"));
+        let left = (left > 0).then(|| format!("{left} of the tasks that it would select are others {since}"));
+        became.into_iter().chain(left).map(Effect::note).collect()
+    }
+
+    /// What the last edit replaced, beside what was `before`, that earlier ones would have selected: in another order they would mean it,
+    /// too.
+    fn unreached_replaced(&self, before: &[NodeId]) -> Vec<Effect> {
+        if self.draft.replaced_tasks().len() == before.len() {
+            return Vec::new();
+        }
+        let said = |(selector, line): &(Selector, String)| {
+            let [new, _] = replaced_among(&self.draft, selector);
+            let missed = new.iter().filter(|node| before.binary_search(node).is_err()).count();
+            let text = format!(
+                "{missed} of the tasks that it replaces are what `{line}`, a step before it, selects: it left them"
+            );
+            (missed > 0).then(|| Effect::note(text))
+        };
+        self.selected.iter().filter_map(said).collect()
     }
 
     /// Multiplies the time of tasks that the last edit added, from number `first` on, as earlier edits asked.
@@ -301,6 +337,19 @@ fn new_among(draft: &Draft<'_>, selector: &Selector, first: usize) -> Vec<Node> 
     let is_new = |node: &Node| matches!(node, Node::Added(id) if is_own(*id));
     let selected = if added.len() > first { selector.select_all(draft) } else { Vec::new() };
     selected.into_iter().filter(is_new).collect()
+}
+
+/// The tasks of the modelled step whose operators edits replaced that `selector` selects since, and those that it no longer does.
+fn replaced_among(draft: &Draft<'_>, selector: &Selector) -> [Vec<NodeId>; 2] {
+    let traced = |node: Node| if let Node::Traced(node) = node { Some(node) } else { None };
+    let is_replaced = |node: &NodeId| draft.is_replaced(*node) && draft.is_in_step(Node::Traced(*node));
+    let mut now: Vec<NodeId> = selector.select_all(draft).into_iter().filter_map(traced).filter(is_replaced).collect();
+    now.sort_unstable();
+    let there = |node: &NodeId| is_replaced(node) && !draft.is_removed(*node);
+    let recorded: Vec<NodeId> = selector.select(draft.base()).into_iter().filter(there).collect();
+    let left = recorded.iter().copied().filter(|node| now.binary_search(node).is_err()).collect();
+    now.retain(|node| recorded.binary_search(node).is_err());
+    [now, left]
 }
 
 /// Places of the enabled ones of `steps`, stage by stage, in order within each. What comes before a model is placed on another device

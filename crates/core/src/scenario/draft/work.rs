@@ -220,6 +220,18 @@ impl Draft<'_> {
         own.or_else(|| around.find_map(|id| Some((&**names.get(&id)?, id))))
     }
 
+    /// Whether a task computes another operator than the one that it was traced in.
+    pub fn is_replaced(&self, node: NodeId) -> bool {
+        self.works.replaced.contains_key(&node)
+    }
+
+    /// The tasks that compute another operator than the one that they were traced in, by node.
+    pub fn replaced_tasks(&self) -> Vec<NodeId> {
+        let mut replaced: Vec<NodeId> = self.works.replaced.keys().copied().collect();
+        replaced.sort_unstable();
+        replaced
+    }
+
     /// The operators whose tasks compute another one now, with its name, by number.
     pub fn replaced(&self) -> Vec<(OperatorId, Arc<str>)> {
         let named = |(&node, (name, _)): (&NodeId, &(Arc<str>, OperatorId))| {

@@ -8,7 +8,7 @@ use super::app::App;
 use super::command::run_line;
 use super::effect::Effect;
 use super::message::Message;
-use super::overlay::Overlay;
+use super::overlay::{Confirm, Overlay};
 
 /// A script that is being played.
 #[derive(Debug)]
@@ -113,9 +113,9 @@ pub fn pump(app: &mut App) -> Vec<Effect> {
 fn play(app: &mut App, line: ScriptLine) -> Vec<Effect> {
     let nested = app.script.take();
     let (ran, verdict) = (run_line(app, &line.text), app.verdict.take());
-    let (effects, error) = match ran {
-        Ok(_) if asks(app) => (Vec::new(), Some("more is asked for; say all of it on the line".to_owned())),
-        Ok(effects) => (effects, None),
+    let (effects, error) = match ran.map(|effects| (effects, asked(app))) {
+        Ok((_, Some(asked))) => (Vec::new(), Some(asked)),
+        Ok((effects, None)) => (effects, None),
         Err(error) => (Vec::new(), Some(error)),
     };
     let played = played(app, line, verdict, error);
@@ -132,9 +132,14 @@ fn play(app: &mut App, line: ScriptLine) -> Vec<Effect> {
     effects
 }
 
-/// Whether a prompt waits for an answer that no script gives; it is closed.
-fn asks(app: &mut App) -> bool {
-    app.overlay.take_if(|overlay| matches!(overlay, Overlay::Prompt(_))).is_some()
+/// What waits for an answer that no script gives, with the line that needs none; it is closed.
+fn asked(app: &mut App) -> Option<String> {
+    match app.overlay.take_if(|overlay| matches!(overlay, Overlay::Prompt(_) | Overlay::Confirm(_)))? {
+        Overlay::Confirm(Confirm { question, yes }) => {
+            Some(format!("{question} No script answers; `{yes}` asks nothing"))
+        }
+        _ => Some("more is asked for; say all of it on the line".to_owned()),
+    }
 }
 
 fn played(app: &App, line: ScriptLine, verdict: Option<Verdict>, error: Option<String>) -> Played {

@@ -70,6 +70,20 @@ fn a_line_of_a_script_that_asks_for_more_is_an_error() {
 }
 
 #[test]
+fn a_script_that_leaves_without_saving_what_it_edited_has_to_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("s.retime");
+    let left = |line: &str| {
+        fs::write(&script, format!("step scale * x0.5\n{line}\nstep scale * x0.25\n")).unwrap();
+        ran(&["run", script.to_str().unwrap(), &cpu()])
+    };
+    let (status, said) = left("quit");
+    assert!(status == 1 && said.contains("1 edit is not saved") && said.contains("`quit!` asks nothing"), "{said}");
+    assert!(!said.contains("x0.25"), "nothing is played behind a question: {said}");
+    assert_eq!(left("quit!").0, 0);
+}
+
+#[test]
 fn nothing_of_a_script_is_played_behind_its_quit() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);

@@ -126,15 +126,18 @@ impl<'a> Timeline<'a> {
             let lane = self.lane(self.graph.tasks[node].lane)?;
             matches!(lane.kind, LaneKind::Thread { .. }).then_some((self.end(task), task, lane))
         };
-        let host_end = |marker: NodeId| {
+        // What a border waits for is of the step that ends there: edits may run what the next one begins with again before it.
+        let host_end = |marker: NodeId, until: TimeNs| {
             let into = self.graph.tasks.neighbors_directed(marker, Incoming);
+            let into = into.filter(|&node| self.graph.tasks[node].measured_start < until);
             let last = into.filter_map(|node| on_thread(self.outcome.resolved.timed.task(node)));
             let last = last.max_by_key(|&(end, task, _)| (end, task));
             last.map(|(end, task, lane)| (self.through_sync(task, end), lane))
         };
-        let (end, lane) = host_end(part.end).filter(|_| !part.iteration.is_empty())?;
+        let (end, lane) = host_end(part.end, TimeNs(i64::MAX)).filter(|_| !part.iteration.is_empty())?;
         let number = step_number(part);
-        let split = part.begin.and_then(host_end).map(|(split, _)| split);
+        let begin = part.begin.and_then(|begin| host_end(begin, part.iteration_start));
+        let split = begin.map(|(split, _)| split);
         let before = split.map(|split| (number.saturating_sub(1), TimeNs(0), split));
         // A call that takes no time at the very end is in the step, too.
         let is_at_end = |shown: &Shown<'_>| {

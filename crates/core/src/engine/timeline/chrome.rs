@@ -126,10 +126,11 @@ impl<'a> Timeline<'a> {
             let lane = self.lane(self.graph.tasks[node].lane)?;
             matches!(lane.kind, LaneKind::Thread { .. }).then_some((self.end(task), task, lane))
         };
-        // What a border waits for is of the step that ends there: edits may run what the next one begins with again before it.
+        // A border may be where the next step begins, but for batches that run before it, which are copies of it.
+        let is_repeated = self.outcome.resolved.repeats > self.graph.batches;
         let host_end = |marker: NodeId, until: TimeNs| {
             let into = self.graph.tasks.neighbors_directed(marker, Incoming);
-            let into = into.filter(|&node| self.graph.tasks[node].measured_start < until);
+            let into = into.filter(|&node| !is_repeated || self.graph.tasks[node].measured_start < until);
             let last = into.filter_map(|node| on_thread(self.outcome.resolved.timed.task(node)));
             let last = last.max_by_key(|&(end, task, _)| (end, task));
             last.map(|(end, task, lane)| (self.through_sync(task, end), lane))

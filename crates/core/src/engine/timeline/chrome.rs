@@ -126,19 +126,17 @@ impl<'a> Timeline<'a> {
             let lane = self.lane(self.graph.tasks[node].lane)?;
             matches!(lane.kind, LaneKind::Thread { .. }).then_some((self.end(task), task, lane))
         };
-        // A border may be where the next step begins, but for batches that run before it, which are copies of it.
-        let is_repeated = self.outcome.resolved.repeats > self.graph.batches;
-        let host_end = |marker: NodeId, until: TimeNs| {
+        let host_end = |marker: NodeId| {
             let into = self.graph.tasks.neighbors_directed(marker, Incoming);
-            let into = into.filter(|&node| !is_repeated || self.graph.tasks[node].measured_start < until);
             let last = into.filter_map(|node| on_thread(self.outcome.resolved.timed.task(node)));
-            let last = last.max_by_key(|&(end, task, _)| (end, task));
+            // What ends behind a border is not waited for any more: a copy of it that runs before is.
+            let border = self.end(self.outcome.resolved.timed.task(marker));
+            let last = last.filter(|&(end, ..)| end <= border).max_by_key(|&(end, task, _)| (end, task));
             last.map(|(end, task, lane)| (self.through_sync(task, end), lane))
         };
-        let (end, lane) = host_end(part.end, TimeNs(i64::MAX)).filter(|_| !part.iteration.is_empty())?;
+        let (end, lane) = host_end(part.end).filter(|_| !part.iteration.is_empty())?;
         let number = step_number(part);
-        let begin = part.begin.and_then(|begin| host_end(begin, part.iteration_start));
-        let split = begin.map(|(split, _)| split);
+        let split = part.begin.and_then(host_end).map(|(split, _)| split);
         let before = split.map(|split| (number.saturating_sub(1), TimeNs(0), split));
         // A call that takes no time at the very end is in the step, too.
         let is_at_end = |shown: &Shown<'_>| {

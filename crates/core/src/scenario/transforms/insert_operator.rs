@@ -18,7 +18,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::{Bytes, DurNs};
 
 use super::kernel::{self, NewKernel, Side};
-use super::report::{call_of, count, is_read_by_host};
+use super::report::{call_of, count, refused_host_read};
 
 /// Runs an operator after each selected one.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,7 @@ type Arguments = (Option<u32>, Phase, usize);
 
 impl Transform for InsertOperator {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        if let Some(refused) = is_read_by_host(&self.operator) {
+        if let Some(refused) = refused_host_read(&self.operator) {
             return refused;
         }
         let places = places_of(draft, &self.after);

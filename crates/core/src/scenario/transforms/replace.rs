@@ -19,7 +19,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::remove::host_of;
-use super::report::{call_of, count, in_step, is_read_by_host, survey};
+use super::report::{call_of, count, in_step, refused_host_read, survey};
 
 /// Lets the selected operators compute another one on the same arguments, each by its longest kernel alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ pub(super) const EDIT: Grammar = Grammar {
 
 impl Transform for Replace {
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {
-        if let Some(refused) = is_read_by_host(&self.operator) {
+        if let Some(refused) = refused_host_read(&self.operator) {
             return refused;
         }
         let calls = self.calls(draft);

@@ -183,7 +183,7 @@ pub(super) fn call_of(draft: &Draft<'_>, selector: &Selector, node: Node) -> Opt
 }
 
 /// Why an operator cannot be put where there was none: it copies a value to the host, which waits for it.
-pub(super) fn is_read_by_host(operator: &str) -> Option<StepReport> {
+pub(super) fn refused_host_read(operator: &str) -> Option<StepReport> {
     let why = || format!("{operator} lets the host wait for a copy, which is not added: its kernel alone says nothing");
     (bare(operator) == "_local_scalar_dense").then(|| StepReport::impossible(why()))
 }

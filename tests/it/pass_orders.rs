@@ -40,7 +40,10 @@ impl Steps {
             steps.event("user_annotation", "Optimizer.step#Adam.step", 1, (0, 50), "");
             let list = vec!["[1024,1024]"; LAYERS as usize].join(",");
             let lists = format!(r#""Input Dims":[[{list}],[{list}]],"Input type":["TensorList","TensorList"]"#);
-            steps.event("cpu_op", "aten::_foreach_add_", 1, (5, 30), &lists);
+            let adam = ["add", "mul", "lerp", "mul", "addcmul", "addcdiv"];
+            for (at, update) in (0..).zip(adam) {
+                steps.event("cpu_op", &format!("aten::_foreach_{update}_"), 1, (5 + 7 * at, 5), &lists);
+            }
             steps.at += 60;
             let dur = steps.at - begins;
             steps.at = begins;

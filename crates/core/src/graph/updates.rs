@@ -7,16 +7,13 @@ use std::ops::Range;
 use crate::intern::NameId;
 use crate::units::TimeNs;
 
-use super::{ExecutionGraph, Operand, Operator, Phase, RankPart};
-
-/// How many parameters of each size in bytes.
-type Sizes = BTreeMap<u64, usize>;
+use super::{ExecutionGraph, Operand, Phase, RankPart};
 
 impl ExecutionGraph {
     /// How many parameters of each size in bytes a rank's optimizers update within a span of time; empty where they are given no lists.
     ///
-    /// An update is several operators, each on lists as long: of those that name every size the one that names least is what it
-    /// updates.
+    /// An update is several operators, some of them called twice on all parameters: of the names that write in place and whose lists have
+    /// tensors of every size, the one with the least bytes. What decays some parameters before is not in place.
     ///
     /// # Complexity
     /// O(operators of the rank).
@@ -24,25 +21,12 @@ impl ExecutionGraph {
         let lanes = self.lanes_of(part.rank);
         let before = |lane: usize| self.operators.partition_point(|operator| (operator.lane.0 as usize) < lane);
         let (first, last) = (before(lanes.start), before(lanes.end));
-        let mut all = Sizes::new();
-        let mut at = first;
-        while at < last {
-            let operator = &self.operators[at];
-            let end = (operator.subtree_end.0 as usize).clamp(at + 1, last);
-            if operator.phase == Phase::Optimizer && within.contains(&operator.start) {
-                for (size, count) in self.updated_by(&self.operators[at..end]) {
-                    *all.entry(size).or_default() += count;
-                }
-            }
-            at = end;
-        }
-        all
-    }
-
-    /// What one update, of these operators, is of.
-    fn updated_by(&self, operators: &[Operator]) -> Sizes {
-        let mut lists: BTreeMap<NameId, Sizes> = BTreeMap::new();
-        for operator in operators {
+        let mut lists: BTreeMap<NameId, BTreeMap<u64, usize>> = BTreeMap::new();
+        let updates = self.operators[first..last].iter().filter(|operator| {
+            let is_update = operator.phase == Phase::Optimizer && within.contains(&operator.start);
+            is_update && self.names.get(operator.name).ends_with('_')
+        });
+        for operator in updates {
             let operands = operator.operands.and_then(|row| self.operands.get(row.0 as usize));
             if let Some(Operand::TensorList(list)) = operands.and_then(|operands| operands.inputs.first()) {
                 let sizes = lists.entry(operator.name).or_default();
@@ -52,8 +36,10 @@ impl ExecutionGraph {
                 }
             }
         }
-        let bytes = |sizes: &Sizes| sizes.iter().map(|(size, count)| u128::from(*size) * *count as u128).sum::<u128>();
-        let distinct = lists.values().map(Sizes::len).max().unwrap_or_default();
+        let bytes = |sizes: &BTreeMap<u64, usize>| -> u128 {
+            sizes.iter().map(|(&size, &count)| u128::from(size) * count as u128).sum()
+        };
+        let distinct = lists.values().map(BTreeMap::len).max().unwrap_or_default();
         lists.into_values().filter(|sizes| sizes.len() == distinct).min_by_key(bytes).unwrap_or_default()
     }
 }

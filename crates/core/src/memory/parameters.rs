@@ -53,7 +53,7 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     let trains = ids.iter().any(|id| graph.operators[id.0 as usize].phase == Phase::Backward);
     let mut found = if trains { accumulated(graph, part, &ids) } else { Parameters::default() };
     if trains && found.each.is_empty() {
-        found.each = updated(graph, &ids);
+        found.each = updated(graph, part);
         found.gradients.clone_from(&found.each);
     }
     if !trains {
@@ -83,7 +83,7 @@ pub(crate) fn updated_bytes(graph: &ExecutionGraph, part: &RankPart) -> Option<(
     };
     let ids: Vec<OperatorId> = operators_of(graph, part).filter(inside).collect();
     let accumulated = total(accumulated(graph, part, &ids).gradients);
-    let parameters = if accumulated > 0 { accumulated } else { total(updated(graph, &ids)) };
+    let parameters = if accumulated > 0 { accumulated } else { total(updated(graph, part)) };
     let device_work: Vec<NodeId> =
         graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()).collect();
     let (states, unknown) = states_per_parameter(graph, &ids, &device_work);
@@ -211,15 +211,10 @@ fn sparse_gradient(graph: &ExecutionGraph, id: OperatorId) -> Option<(u64, u64, 
     Some((elements(&[4, dim, rows.max()?]), elements(&[lookups, 4, dim]), id))
 }
 
-/// The parameters that an optimizer was given as a list.
-fn updated(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<u64> {
-    let list = |&id: &OperatorId| match arguments(graph, id).first() {
-        Some(Operand::TensorList(list)) if graph.operators[id.0 as usize].phase == Phase::Optimizer => {
-            Some(list.iter().map(bytes).collect::<Vec<u64>>())
-        }
-        _ => None,
-    };
-    ids.iter().filter_map(list).max_by_key(|list| total(list.iter().copied())).unwrap_or_default()
+/// The parameters that optimizers of a rank were given in lists in the chosen iteration.
+fn updated(graph: &ExecutionGraph, part: &RankPart) -> Vec<u64> {
+    let sizes = graph.updated_sizes(part, &(part.iteration_start..part.iteration_end));
+    sizes.into_iter().flat_map(|(size, count)| std::iter::repeat_n(size, count)).collect()
 }
 
 /// Weights by their role in the outermost operators that name them. A product's weight with the dimensions of the embedding

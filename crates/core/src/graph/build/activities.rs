@@ -136,6 +136,8 @@ pub(super) struct Activities {
     pub(super) list: Vec<Activity>,
     /// By track.
     pub(super) streams: Vec<Stream>,
+    /// By how much each piece of work was recorded to start before its launch call, of those that were; it is no longer there.
+    pub(super) early: Vec<DurNs>,
     /// Work by the call that launched it, then start.
     by_call: Vec<(u32, u32)>,
 }
@@ -159,7 +161,7 @@ impl Activities {
         activities
     }
 
-    /// Joins the work to the calls of `threads` that launched it, by correlation.
+    /// Joins the work to the calls of `threads` that launched it, by correlation, and puts behind its launch what was recorded before it.
     ///
     /// # Complexity
     /// O(work · log work).
@@ -168,9 +170,53 @@ impl Activities {
         for activity in &mut self.list {
             activity.call = launching.get(&trace.events.correlation(activity.event)).copied();
         }
+        self.set_behind_launches(threads);
         self.by_call = (0..).zip(&self.list).filter_map(|(i, activity)| Some((activity.call?, i))).collect();
         self.by_call.sort_unstable();
         self.estimate_launch_times(threads);
+    }
+
+    /// Work that was recorded to start before its launch call is of that launch all the same: it is taken to have started with it, or behind
+    /// what was launched on its stream before it.
+    fn set_behind_launches(&mut self, threads: &Threads) {
+        let launch = |activity: &Activity| activity.call.map(|call| threads.calls[call as usize].start);
+        let lead = |activity: &Activity| launch(activity).map_or(DurNs::ZERO, |launch| launch.since(activity.start));
+        self.early = self.list.iter().map(lead).filter(|&lead| lead > DurNs::ZERO).collect();
+        if self.early.is_empty() {
+            return;
+        }
+        for stream in &self.streams {
+            if stream.activities.iter().all(|&index| lead(&self.list[index as usize]) <= DurNs::ZERO) {
+                continue;
+            }
+            let mut in_order = stream.activities.clone();
+            in_order.sort_by_key(|&index| {
+                let activity = &self.list[index as usize];
+                launch(activity).unwrap_or(activity.start)
+            });
+            let mut free = TimeNs(i64::MIN);
+            for index in in_order {
+                let activity = &mut self.list[index as usize];
+                if let Some(launch) = launch(activity).filter(|&launch| launch > activity.start) {
+                    let dur = activity.dur();
+                    activity.start = launch.max(free);
+                    activity.end = activity.start + dur;
+                }
+                free = free.max(activity.end);
+            }
+        }
+        self.put_in_order();
+    }
+
+    /// Numbers the work by start again, on its streams too.
+    fn put_in_order(&mut self) {
+        self.list.sort_by_key(|activity| activity.start);
+        self.streams.iter_mut().for_each(|stream| stream.activities.clear());
+        for (index, activity) in (0..).zip(&mut self.list) {
+            let on_stream = &mut self.streams[activity.stream as usize].activities;
+            activity.previous = on_stream.last().copied();
+            on_stream.push(index);
+        }
     }
 
     fn add_stream(&mut self, trace: &Trace, track: TrackId) -> u32 {

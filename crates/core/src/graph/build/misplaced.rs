@@ -21,26 +21,24 @@ impl Misplaced {
     }
 }
 
-/// Work that starts before its launch call, beyond what clocks differ by; and work that runs behind work of its
-/// stream whose call began after its own had ended, by how long after its own.
+/// Work that was recorded to start before its launch call; and work that runs behind work of its stream whose call began after its own had
+/// ended, by how long after its own.
 ///
 /// # Complexity
 /// O(work).
 pub(super) fn find(observed: &Observed<'_>) -> (Option<Misplaced>, Option<Misplaced>) {
     let call = |activity: &Activity| activity.call.map(|call| &observed.threads.calls[call as usize]);
-    let lead = |activity: &Activity| Some(call(activity)?.start.since(activity.start));
-    let early = |activity: &Activity| lead(activity).filter(|&lead| lead > CLOCK_ERROR);
     let overtaken = observed.activities.streams.iter().flat_map(|stream| {
         let mut latest = TimeNs(i64::MIN);
         stream.activities.iter().filter_map(move |&index| {
             let activity = observed.activity(index);
-            let call = call(activity).filter(|_| early(activity).is_none())?;
+            let call = call(activity)?;
             let is_overtaken = latest > call.end && latest.since(call.end) > CLOCK_ERROR;
             latest = latest.max(call.start);
             is_overtaken.then(|| activity.start.since(call.end))
         })
     });
-    (Misplaced::of(observed.activities.list.iter().filter_map(early)), Misplaced::of(overtaken))
+    (Misplaced::of(observed.activities.early.iter().copied()), Misplaced::of(overtaken))
 }
 
 #[cfg(test)]

@@ -116,6 +116,67 @@ fn one_kernel_before_its_launch_is_no_clock() {
     assert!(told(&one, "early-work").is_some() && told(&one, "device-clock").is_none());
 }
 
+/// Device time of the iteration in ns.
+fn device_time(loaded: &Loaded) -> i64 {
+    loaded.replay.summary.device_time.base_ns.0
+}
+
+#[test]
+fn work_before_its_launch_is_of_the_step_that_launched_it() {
+    for by in [300.0, 900.0, 1_100.0, 2_500.0, 5_000.0] {
+        let mut trace = three_steps();
+        let is_third = |event: &&mut Value| event["cat"] == "kernel" && event["name"] == "gemm_2";
+        for event in events_of(&mut trace).iter_mut().filter(is_third) {
+            event["ts"] = (event["ts"].as_f64().unwrap() - by).into();
+        }
+        let loaded = load(&trace);
+        let figures = (device_time(&loaded), loaded.replay.summary.gpu_active_ns.0);
+        assert_eq!(figures, (500_000, 500_000), "{by} µs early");
+        let text = told(&loaded, "early-work").unwrap();
+        assert!(text.contains("starts before its launch call 3 times"), "{text}");
+    }
+    let mut one = three_steps();
+    events_of(&mut one).truncate(4);
+    events_of(&mut one)[3]["ts"] = 999_000.into();
+    assert_eq!(device_time(&load(&one)), 100_000, "the only one");
+}
+
+#[test]
+fn the_work_of_a_device_whose_clock_is_behind_another_one_s_is_not_lost() {
+    let of = |late: f64| {
+        let mut trace = three_steps();
+        let of_second =
+            |event: &&mut Value| event["cat"] == "kernel" && event["args"]["correlation"].as_u64().unwrap() % 2 == 0;
+        for event in events_of(&mut trace).iter_mut().filter(of_second) {
+            event["args"]["device"] = 1.into();
+            event["pid"] = 1.into();
+            event["ts"] = (event["ts"].as_f64().unwrap() + late).into();
+        }
+        load(&trace)
+    };
+    let sound = of(0.0);
+    assert_eq!((device_time(&sound), told(&sound, "device-clock")), (500_000, None));
+    for late in [1_000.0, 5_000.0, 1e6] {
+        let late = of(late);
+        assert_eq!(device_time(&late), 500_000);
+        assert_eq!(late.replay.summary.steady_ns, sound.replay.summary.steady_ns);
+        assert!(told(&late, "device-clock").unwrap().contains("its clock was that much behind"));
+    }
+}
+
+#[test]
+fn sizes_that_are_no_whole_numbers_are_told() {
+    for size in ["NaN", "1e308", "1.5"] {
+        let text = three_steps().to_string().replacen(
+            r#""name":"aten::mm""#,
+            &format!(r#""args":{{"Input Dims":[[{size},1024],[1024,1024]],"Input type":["float","float"]}},"name":"aten::mm""#),
+            1,
+        );
+        let loaded = load_all(&[("trace.json", text)]).unwrap().remove(0);
+        assert!(told(&loaded, "unreadable-size").is_some_and(|told| told.contains(size)), "{size}");
+    }
+}
+
 #[test]
 fn negative_sizes_are_told_and_no_batch_follows() {
     let of = |batch: i64| {

@@ -92,7 +92,7 @@ impl TraceBuilder {
         }
         let tensor_args = self.lists.finish();
         let mut diagnostics = self.diagnostics;
-        note_negative_sizes(&tensor_args, &self.names, &mut diagnostics);
+        note_odd_sizes(&tensor_args, &self.names, &mut diagnostics);
         let mut trace = Trace {
             path,
             format,
@@ -128,14 +128,24 @@ impl TraceBuilder {
     }
 }
 
-/// Says how many lists of arguments have a tensor of negative size.
-fn note_negative_sizes(lists: &[TensorArgs], names: &NameTable, diagnostics: &mut Diagnostics) {
-    let mut odd = lists.iter().map(|list| names.get(list.dims)).filter(|dims| dims.contains('-'));
-    let Some(first) = odd.next() else { return };
-    let count = 1 + odd.count() as u64;
-    diagnostics.add_many(Severity::Warning, "negative-size", "", None, count, || {
-        format!("arguments of an operator are recorded with a negative size ({}); it was read as 0", printable(first))
-    });
+/// Says how many lists of arguments have a tensor of negative size, and how many one whose size is no whole number.
+fn note_odd_sizes(lists: &[TensorArgs], names: &NameTable, diagnostics: &mut Diagnostics) {
+    let odd: [(_, fn(&str) -> bool, _); 2] = [
+        ("negative-size", |dims| dims.contains('-'), "with a negative size"),
+        (
+            "unreadable-size",
+            |dims| dims.contains(|c: char| c.is_alphabetic() || c == '.'),
+            "with a size that is no whole number",
+        ),
+    ];
+    for (code, is_odd, how) in odd {
+        let mut found = lists.iter().map(|list| names.get(list.dims)).filter(|dims| is_odd(dims));
+        let Some(first) = found.next() else { continue };
+        let count = 1 + found.count() as u64;
+        diagnostics.add_many(Severity::Warning, code, "", None, count, || {
+            format!("arguments of an operator are recorded {how} ({}); it was read as 0", printable(first))
+        });
+    }
 }
 
 #[cfg(test)]

@@ -311,6 +311,7 @@ impl Engine {
         let base = base.on_devices(&context.devices).with_table_facts(facts);
         refuted::tell(&base, &mut notes);
         refuted::tell_overlaps(&graph, &mut notes);
+        refuted::tell_copies(&base, &mut notes);
         let memory = memory::of_job(&job, &graph, &base.tables().sizes(graph.ranks.len()));
         if let Some(left_out) = memory::left_out(&job, &graph) {
             notes.add(Severity::Warning, "allocations-left-out", "", None, || format!("memory is without {left_out}"));

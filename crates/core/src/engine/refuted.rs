@@ -1,5 +1,5 @@
 //! Says what was recorded of device work that cannot be: sizes that no device works off in the recorded time, and kernels of one
-//! stream at the same time.
+//! stream at the same time; and of ranks, that they are no copies of one another.
 
 use rustc_hash::FxHashMap;
 
@@ -8,6 +8,7 @@ use crate::diagnostic::{Diagnostics, Severity};
 use crate::graph::{ExecutionGraph, LaneKind};
 use crate::intern::printable;
 use crate::scenario::Base;
+use crate::scenario::roles::Unlike;
 use crate::trace::{Category, EventId, Job, TrackId};
 use crate::units::{DurNs, TimeNs};
 
@@ -32,6 +33,24 @@ pub(super) fn tell(base: &Base, diagnostics: &mut Diagnostics) {
             task.duration
         )
     });
+}
+
+/// Tells why the throughput of a job is not that of all its ranks together.
+pub(super) fn tell_copies(base: &Base, diagnostics: &mut Diagnostics) {
+    let (code, text) = match base.roles().unlike() {
+        None => return,
+        Some(Unlike::Stages) => (
+            "pipeline-stages",
+            "ranks send one another what they compute, and not all of them add up gradients: they are taken to be stages that work on the \
+             same samples, which throughput counts once",
+        ),
+        Some(Unlike::Parameters) => (
+            "unlike-parameters",
+            "ranks update unlike parameters, and no collective between them was recorded: not known whether they work on the same samples; \
+             throughput is that of one rank",
+        ),
+    };
+    diagnostics.note(code, text);
 }
 
 /// Calls of one thread cross by less where their times are rounded.

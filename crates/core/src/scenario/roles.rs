@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::CollectiveKind;
-use crate::graph::{Collective, ExecutionGraph, NodeId, OperatorId, Phase, TaskKind};
+use crate::graph::{Collective, ExecutionGraph, NodeId, OperatorId, Phase, RankPart, TaskKind};
 use crate::intern::NameId;
 use crate::units::TimeNs;
 
@@ -61,6 +61,16 @@ struct Habits {
 pub struct Roles {
     of: Vec<Role>,
     share_a_batch: u32,
+    unlike: Option<Unlike>,
+}
+
+/// Why ranks are no copies of one another that each work on samples of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlike {
+    /// They pass on what they compute, and not all of them add up gradients.
+    Stages,
+    /// They update parameters of unlike sizes, and nothing adds up their gradients: what they do for one another is not known.
+    Parameters,
 }
 
 impl Roles {
@@ -94,11 +104,18 @@ impl Roles {
         };
         let of: Vec<Role> = graph.collectives.iter().map(role).collect();
         let layers = graph.collectives.iter().zip(&of).filter(|(_, role)| **role == Role::Activations);
-        let share_a_batch = layers.map(|(one, _)| one.group_size).max().unwrap_or_default().max(1);
-        Self { of, share_a_batch }
+        let layers = layers.map(|(one, _)| one.group_size).max().unwrap_or_default().max(1);
+        let (copies, unlike) = copies(graph, &of, steps.is_told);
+        let share_a_batch = layers.max(graph.job_size().div_ceil(copies.max(1)));
+        Self { of, share_a_batch, unlike }
     }
 
-    /// How many ranks share out layers, and so work on one batch; 1 where none do.
+    /// Why some ranks work on the samples of others or may do so, beside those that share out layers; `None` where nothing tells of any.
+    pub fn unlike(&self) -> Option<Unlike> {
+        self.unlike
+    }
+
+    /// How many ranks work on one batch, as they share out layers or are stages of a pipeline, or may do so; 1 where none do.
     pub fn share_a_batch(&self) -> u32 {
         self.share_a_batch
     }
@@ -108,6 +125,40 @@ impl Roles {
         let TaskKind::Collective(id) = task else { return Role::Other };
         self.of.get(id.0 as usize).copied().unwrap_or(Role::Other)
     }
+}
+
+/// How many ranks of the job are copies of one another, and why that is not all of them. Where ranks send and receive what they compute, a
+/// rank has as many copies as ranks add up its gradients with it; where ranks that nothing joins update unlike parameters, one is no copy
+/// of another.
+///
+/// # Arguments
+/// `is_told`: whether operators tell what collectives carry.
+fn copies(graph: &ExecutionGraph, of: &[Role], is_told: bool) -> (u32, Option<Unlike>) {
+    let all = graph.job_size();
+    // A kernel alone, of which no message was recorded, may be part of an all-to-all.
+    let is_passed_on = |one: &Collective| kind_of(graph, one) == Some(CollectiveKind::SendRecv) && one.bytes.0 > 0;
+    let is_only = graph.collectives.iter().all(is_passed_on);
+    if graph.collectives.iter().any(is_passed_on) && (is_told || is_only) {
+        let mut largest = vec![1; graph.ranks.len()];
+        for (one, _) in graph.collectives.iter().zip(of).filter(|(_, role)| role.is_data_parallel()) {
+            let size = if one.group_size > 0 { one.group_size } else { all };
+            let ranks = one.members.iter().map(|&member| graph.lanes[graph.tasks[member].lane.0 as usize].rank);
+            for place in ranks.filter_map(|rank| graph.place_of(rank)) {
+                largest[place] = size.max(largest[place]);
+            }
+        }
+        let copies = largest.into_iter().min().unwrap_or(all);
+        return (copies, (copies < all).then_some(Unlike::Stages));
+    }
+    // How often parameters of a size are updated follows from what a rank's iteration was taken to be.
+    let sizes = |part: &RankPart| -> Vec<u64> {
+        graph.updated_sizes(part, &(part.iteration_start..part.iteration_end)).into_keys().collect()
+    };
+    let is_alike = |pair: &[Vec<u64>]| pair[0] == pair[1] || pair.iter().any(Vec::is_empty);
+    if graph.collectives.is_empty() && !graph.ranks.iter().map(sizes).collect::<Vec<_>>().windows(2).all(is_alike) {
+        return (1, Some(Unlike::Parameters));
+    }
+    (all, None)
 }
 
 fn kind_of(graph: &ExecutionGraph, one: &Collective) -> Option<CollectiveKind> {

@@ -290,3 +290,20 @@ fn collectives_of_repeated_batches_are_among_those_of_the_ranks() {
     assert_eq!(of(&["accumulate 2"]), kinds(4), "gradients are reduced once");
     assert_eq!(of(&["accumulate 4"]), kinds(8));
 }
+
+#[test]
+fn a_job_of_hosts_has_its_exposed_communication_in_the_breakdown() {
+    let ranks = [0, 1].map(|rank| sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")));
+    let loaded = jobs::loaded(&ranks);
+    let outcome = engine().evaluate(loaded, &Scenario::default(), 0);
+    let edited = Edited::of(&outcome.resolved);
+    let times = Times::Simulated { timed: &edited.timed, schedule: &outcome.schedule };
+    let (graph, works, timed) = (&*edited.graph, &*edited.works, &*edited.timed);
+    let breakdown = Breakdown::of(&Sources { graph, works, timed, schedule: &outcome.schedule, times });
+    let told = Communication::on(&engine(), loaded, &outcome, &edited);
+    for (rank, own) in breakdown.ranks.iter().zip(&told.ranks) {
+        assert!(own.exposed_ns.0 > 0 && rank.communication_exposed >= own.exposed_ns, "{rank:?} {own:?}");
+        let all = rank.communication_exposed + rank.communication_overlapped;
+        assert!(all >= own.transfer_ns && rank.communication_overlapped >= own.overlapped_ns, "{rank:?} {own:?}");
+    }
+}

@@ -52,9 +52,9 @@ pub struct RankShare {
     pub busy: f64,
     /// Largest over streams of the device time: an iteration in which nothing but kernels took time.
     pub kernel_only: DurNs,
-    /// Communication while nothing else ran on the device.
+    /// Communication, waiting for other ranks among it, while nothing else ran on the device, or in a job without one on the host.
     pub communication_exposed: DurNs,
-    /// Communication while something else ran.
+    /// Communication while something else ran there.
     pub communication_overlapped: DurNs,
 }
 
@@ -150,16 +150,18 @@ fn union<'a>(intervals: impl Iterator<Item = &'a Interval>) -> DurNs {
 
 fn rank_share(sources: &Sources<'_>, part: &RankPart, lanes: &[Vec<Interval>]) -> RankShare {
     let graph = sources.graph;
-    let own = |lane: usize| {
-        let owner = &graph.lanes[lane];
-        owner.rank == part.rank && matches!(owner.kind, LaneKind::Stream { .. })
-    };
-    let streams = || lanes.iter().enumerate().filter(move |(lane, _)| own(*lane)).map(|(_, tasks)| tasks);
-    let communicates =
-        |it: &&Interval| matches!(graph.tasks[NodeId::new(it.key as usize)].kind, TaskKind::Collective(_));
+    let is_own = |lane: &usize| graph.lanes[*lane].rank == part.rank;
+    let is_stream = |lane: &usize| matches!(graph.lanes[*lane].kind, LaneKind::Stream { .. });
+    let all = || lanes.iter().enumerate().filter(|(lane, _)| is_own(lane));
+    let streams = || all().filter(|(lane, _)| is_stream(lane)).map(|(_, tasks)| tasks);
+    let kind = |it: &Interval| graph.tasks[NodeId::new(it.key as usize)].kind;
+    let communicates = |it: &&Interval| matches!(kind(it), TaskKind::Collective(_));
+    // Collectives of a host backend run on threads, beside what others of them compute.
+    let hides = |it: &&Interval| !communicates(it) && (kind(it).is_device() || kind(it) == TaskKind::Compute);
+    let communication = union(all().flat_map(|(_, tasks)| tasks).filter(communicates));
+    let rest = union(all().flat_map(|(_, tasks)| tasks).filter(hides));
+    let both = union(all().flat_map(|(_, tasks)| tasks).filter(|it| communicates(it) || hides(it)));
     let active = union(streams().flatten());
-    let communication = union(streams().flatten().filter(communicates));
-    let rest = union(streams().flatten().filter(|it| !communicates(it)));
     let period = sources.times.period(graph, part);
     let length_of_period = period.end.since(period.start).0.max(1);
     RankShare {
@@ -167,8 +169,8 @@ fn rank_share(sources: &Sources<'_>, part: &RankPart, lanes: &[Vec<Interval>]) -
         active,
         busy: active.0 as f64 / length_of_period as f64,
         kernel_only: streams().map(|tasks| union(tasks.iter())).max().unwrap_or_default(),
-        communication_exposed: active - rest,
-        communication_overlapped: communication + rest - active,
+        communication_exposed: both - rest,
+        communication_overlapped: communication + rest - both,
         period,
     }
 }

@@ -42,6 +42,9 @@ struct Answer {
     /// What it means that kernels compute faster than their units do, where some do.
     #[serde(skip)]
     above_compute: Option<&'static str>,
+    /// What it means that collectives carry more than the link does, where some do.
+    #[serde(skip)]
+    above_network: Option<&'static str>,
 }
 
 /// The lowest of the three planes over both intensities: a row per communication intensity.
@@ -99,15 +102,14 @@ pub fn run(args: &RooflineArgs, iteration: Iteration) -> Result<()> {
         unknown_seconds,
         left_out: left_out(&beside, &device),
         above_compute: above_compute(&points, &place),
+        above_network: above_network(&points, &place),
         ..answer(&place, points, &systems::series(args)?)
     };
     let mut json = input::Envelope::new(&opened.loaded, answer);
-    json.diagnostics.extend(json.answer.above_compute.map(|why| Diagnostic {
-        severity: Severity::Warning,
-        code: "above-compute-roof",
-        message: why.to_owned(),
-        place: None,
-        count: 1,
+    let above = [("above-compute-roof", json.answer.above_compute), ("above-network-roof", json.answer.above_network)];
+    json.diagnostics.extend(above.into_iter().filter_map(|(code, why)| {
+        let message = why?.to_owned();
+        Some(Diagnostic { severity: Severity::Warning, code, message, place: None, count: 1 })
     }));
     let table = || table(&json.answer.points, &place);
     output::write(&args.common.input.output, &json, |out| describe(&json.answer, &table(), out), table)?;
@@ -121,6 +123,19 @@ fn above_compute(points: &[Point], place: &Place<'_>) -> Option<&'static str> {
     points.iter().any(is_above).then_some(
         "above 100 % of the compute roof: the kernels compute with other units or fewer bits than their arguments say (TF32 for FP32), \
          or less than these tell",
+    )
+}
+
+/// What it means that a point's collectives carry more bytes than the link of the device does in their time; `None` where none do.
+fn above_network(points: &[Point], place: &Place<'_>) -> Option<&'static str> {
+    let is_above = |point: &Point| {
+        let network = place.roofs(point.computed_with).network;
+        point.bound == Limit::Network
+            && network.is_some_and(|rate| point.load.network_bytes > rate.0 * point.load.seconds)
+    };
+    points.iter().any(is_above).then_some(
+        "above 100 % of the network roof: the link carries more than is known of the device, or fewer bytes cross it than the sizes of \
+         collectives say",
     )
 }
 
@@ -155,6 +170,7 @@ fn answer(place: &Place<'_>, points: Vec<Point>, series: &AlgorithmSeries) -> An
         unknown_seconds: 0.0,
         left_out: None,
         above_compute: None,
+        above_network: None,
     }
 }
 
@@ -199,7 +215,7 @@ fn describe(answer: &Answer, table: &output::Table, out: &mut dyn Write) -> io::
     if answer.points.iter().any(is_above) {
         writeln!(out, "above 100 % of the memory roof: what lies in a cache does not cross the memory")?;
     }
-    if let Some(why) = answer.above_compute {
+    for why in [answer.above_compute, answer.above_network].into_iter().flatten() {
         writeln!(out, "{why}")?;
     }
     if answer.unknown_kernels > 0 {

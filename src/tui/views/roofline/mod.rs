@@ -462,7 +462,10 @@ fn details(work: &Workspace) -> Option<(String, Vec<Detail>)> {
         details.push(detail("before", format!("{was}, {} in {}", reached(origin), origin.precision)));
     }
     if is_above(point, &scene.now) {
-        let cause = "faster than memory allows: its data was in a cache, or its work is counted wrong";
+        let cause = match point.bound {
+            Limit::Network => "faster than the link is known to be, or its bytes are counted wrong",
+            _ => "faster than memory allows: its data was in a cache, or its work is counted wrong",
+        };
         details.push(detail("above", cause.to_owned()));
     }
     if let Some(value) = point.communication_intensity {

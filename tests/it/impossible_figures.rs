@@ -487,3 +487,52 @@ fn what_is_above_the_compute_roof_is_said() {
     assert_eq!(told(512), (false, false));
     assert_eq!(told(1024), (true, true));
 }
+
+#[test]
+fn what_is_above_the_network_roof_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    // Of two A100, whose link carries 300 GB/s each way.
+    let told = |length: u64| {
+        let path = folder.path().join("reduced.json");
+        std::fs::write(&path, reduced(length)).unwrap();
+        let path = path.display().to_string();
+        let answer = json(&["roofline", &path]);
+        let is_told = |found: &Value| found["code"] == "above-network-roof";
+        let output = retime().args(["roofline", &path]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (
+            answer["diagnostics"].as_array().unwrap().iter().any(is_told),
+            text.contains("above 100 % of the network roof"),
+        )
+    };
+    assert_eq!(told(20), (false, false));
+    assert_eq!(told(5), (true, true));
+}
+
+/// The kernel of [`product`] as an all-reduce of 4 MiB between two ranks that takes `length` µs.
+fn reduced(length: u64) -> String {
+    let args = concat!(
+        r#""Collective name":"allreduce","In msg nelems":1048576,"Out msg nelems":1048576,"Group size":2,"dtype":"Float","#,
+        r#""Process Group Name":"0","Process Group Ranks":"[0, 1]","correlation":1"#
+    );
+    let trace = product(512).replace("ampere_sgemm_128x64_tn", "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+    let from = r#""ts":120,"dur":20,"args":{"correlation":1"#;
+    trace.replace(from, &format!(r#""ts":120,"dur":{length},"args":{{{args}"#))
+}
+
+#[test]
+fn a_collective_of_unlike_devices_takes_as_long_on_each_of_its_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, device) in [(0, "NVIDIA A100-SXM4-80GB"), (1, "NVIDIA H100 80GB HBM3")] {
+        let info = format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"#);
+        let trace = reduced(40).replace("NVIDIA A100-SXM4-80GB", device).replacen('{', &info, 1);
+        std::fs::write(folder.path().join(format!("rank{rank}.json")), trace).unwrap();
+    }
+    let path = folder.path().to_str().unwrap();
+    for device in ["H200", "A100"] {
+        let answer = json(&["simulate", path, "--gpu", device]);
+        let transfers: Vec<u64> =
+            answer["ranks"].as_array().unwrap().iter().map(|rank| rank["transfer_ns"].as_u64().unwrap()).collect();
+        assert_eq!((transfers.len(), transfers[0]), (2, transfers[1]), "{device}");
+    }
+}

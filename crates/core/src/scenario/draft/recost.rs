@@ -138,7 +138,7 @@ impl Draft<'_> {
         let traced_on = traced_on.profile.as_ref();
         let is_collective = matches!(task.kind, TaskKind::Collective(_));
         if is_collective {
-            let change = self.over_links((work(old), work(new)), traced_on, rank);
+            let change = self.over_links((work(old), work(new)), traced_on);
             return if change == Change::Kept || self.needs(Some(traced_on)) { change } else { Change::Kept };
         }
         if let (TaskKind::Compute, Some(host)) = (task.kind, &self.context.host) {
@@ -199,12 +199,18 @@ impl Draft<'_> {
     }
 
     /// A collective runs over the interconnect that an edit chose, else that of the device it is on now where both that
-    /// and the traced one's are known.
-    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile, rank: usize) -> Change {
+    /// and the traced one's are known: over the slowest of those of unlike ranks, so that it takes as long on each.
+    fn over_links(&self, (old, new): (Option<&Work>, Option<&Work>), device: &DeviceProfile) -> Change {
         let models = &self.context.models;
+        let slowest = |devices: &mut dyn Iterator<Item = &DeviceProfile>| {
+            let links: Option<Vec<&LinkProfile>> = devices.map(|device| models.links().of_device(device)).collect();
+            links?.into_iter().min_by(|one, other| one.gb_s.total_cmp(&other.gb_s))
+        };
+        let traced = || self.context.devices.iter().map(|device| device.profile.as_ref());
         let own = models.links().of_device(device);
-        let moved = self.devices().get(rank).filter(|now| now.id != device.id);
-        let with_device = moved.and_then(|now| models.links().of_device(now));
+        let own = own.map(|own| slowest(&mut traced()).unwrap_or(own));
+        let is_moved = self.devices().iter().zip(traced()).any(|(now, traced)| now.id != traced.id);
+        let with_device = slowest(&mut self.devices().iter().map(Arc::as_ref)).filter(|_| is_moved);
         let link = self.machine.interconnect.as_ref().or(with_device);
         if old == new && link.is_none() && self.machine.layout == Layout::default() {
             return Change::Kept;
@@ -214,7 +220,7 @@ impl Draft<'_> {
                 let traced = Layout::default();
                 let before = self.topology(own, &traced);
                 let after = self.topology(link.unwrap_or(own), &self.machine.layout);
-                let moved = Change::of(models.predict_over(UNIT, (old, before), (new, after), moved.is_some()));
+                let moved = Change::of(models.predict_over(UNIT, (old, before), (new, after), is_moved));
                 match (moved, before.transfer(old)) {
                     (Change::Ratio(ratio, of), Some(time)) if of.provenance == Provenance::Anchored => {
                         let least = LeastTimes::given(before.least(old), after.least(new));

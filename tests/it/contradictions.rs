@@ -145,8 +145,9 @@ fn work_before_its_launch_is_of_the_step_that_launched_it() {
 fn the_work_of_a_device_whose_clock_is_behind_another_one_s_is_not_lost() {
     let of = |late: f64| {
         let mut trace = three_steps();
-        let of_second =
-            |event: &&mut Value| event["cat"] == "kernel" && event["args"]["correlation"].as_u64().unwrap() % 2 == 0;
+        let of_second = |event: &&mut Value| {
+            event["cat"] == "kernel" && event["args"]["correlation"].as_u64().unwrap().is_multiple_of(2)
+        };
         for event in events_of(&mut trace).iter_mut().filter(of_second) {
             event["args"]["device"] = 1.into();
             event["pid"] = 1.into();

@@ -130,16 +130,13 @@ impl TraceBuilder {
 
 /// Says how many lists of arguments have a tensor of negative size, and how many one whose size is no whole number.
 fn note_odd_sizes(lists: &[TensorArgs], names: &NameTable, diagnostics: &mut Diagnostics) {
-    let odd: [(_, fn(&str) -> bool, _); 2] = [
-        ("negative-size", |dims| dims.contains('-'), "with a negative size"),
-        (
-            "unreadable-size",
-            |dims| dims.contains(|c: char| c.is_alphabetic() || c == '.'),
-            "with a size that is no whole number",
-        ),
+    type IsOdd = fn(char) -> bool;
+    let odd: [(&'static str, IsOdd, &str); 2] = [
+        ("negative-size", |c| c == '-', "with a negative size"),
+        ("unreadable-size", |c| c.is_alphabetic() || c == '.', "with a size that is no whole number"),
     ];
     for (code, is_odd, how) in odd {
-        let mut found = lists.iter().map(|list| names.get(list.dims)).filter(|dims| is_odd(dims));
+        let mut found = lists.iter().map(|list| names.get(list.dims)).filter(|dims| dims.contains(is_odd));
         let Some(first) = found.next() else { continue };
         let count = 1 + found.count() as u64;
         diagnostics.add_many(Severity::Warning, code, "", None, count, || {

@@ -88,7 +88,9 @@ fn leads(trace: &Trace, launches: &FxHashMap<u32, TimeNs>) -> BTreeMap<i64, Vec<
         let Some(device) = trace.tracks.get(track.0 as usize).and_then(|track| device_of(track.kind)) else { continue };
         add_leads(trace, launches, &work, leads.entry(device).or_default());
     }
-    leads.values_mut().for_each(|leads| leads.sort_unstable());
+    for own in leads.values_mut() {
+        own.sort_unstable();
+    }
     leads
 }
 

@@ -105,7 +105,7 @@ impl Roles {
         let of: Vec<Role> = graph.collectives.iter().map(role).collect();
         let layers = graph.collectives.iter().zip(&of).filter(|(_, role)| **role == Role::Activations);
         let layers = layers.map(|(one, _)| one.group_size).max().unwrap_or_default().max(1);
-        let (copies, unlike) = copies(graph, &of, steps.is_told);
+        let (copies, unlike) = copies(graph, &of, &steps);
         let share_a_batch = layers.max(graph.job_size().div_ceil(copies.max(1)));
         Self { of, share_a_batch, unlike }
     }
@@ -132,13 +132,14 @@ impl Roles {
 /// of another.
 ///
 /// # Arguments
-/// `is_told`: whether operators tell what collectives carry.
-fn copies(graph: &ExecutionGraph, of: &[Role], is_told: bool) -> (u32, Option<Unlike>) {
+/// `of`: what each collective carries.
+fn copies(graph: &ExecutionGraph, of: &[Role], steps: &Steps) -> (u32, Option<Unlike>) {
     let all = graph.job_size();
-    // A kernel alone, of which no message was recorded, may be part of an all-to-all.
-    let is_passed_on = |one: &Collective| kind_of(graph, one) == Some(CollectiveKind::SendRecv) && one.bytes.0 > 0;
+    // A kernel of which no group was recorded may be part of an exchange of look-ups.
+    let is_send = |one: &Collective| kind_of(graph, one) == Some(CollectiveKind::SendRecv);
+    let is_passed_on = |one: &Collective| is_send(one) && !(steps.looks_up && graph.names.get(one.group).is_empty());
     let is_only = graph.collectives.iter().all(is_passed_on);
-    if graph.collectives.iter().any(is_passed_on) && (is_told || is_only) {
+    if graph.collectives.iter().any(is_passed_on) && (steps.is_told || is_only) {
         let mut largest = vec![1; graph.ranks.len()];
         for (one, _) in graph.collectives.iter().zip(of).filter(|(_, role)| role.is_data_parallel()) {
             let size = if one.group_size > 0 { one.group_size } else { all };

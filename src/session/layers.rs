@@ -21,7 +21,17 @@ pub fn layer_table(loaded: &Loaded, outcome: &Outcome, edited: &Edited, times: T
     let occupancy = |task: &Task| trace.and_then(|trace| task_occupancy(trace, task, device, own));
     let table = LayerTable::of((&edited.graph, &edited.works), times, device, occupancy);
     let batch = outcome.resolved.batch.map(|(_, batch)| batch);
-    LayerTable { batch: batch.or(table.batch), samples: outcome.summary.known_samples().or(table.samples), ..table }
+    let samples = samples_of_first(loaded, outcome).or(table.samples);
+    LayerTable { batch: batch.or(table.batch), samples, ..table }
+}
+
+/// Samples of an iteration of the first rank under the edits of `outcome`, where ranks have unlike ones its own; `None` where the batch size
+/// is not known.
+fn samples_of_first(loaded: &Loaded, outcome: &Outcome) -> Option<f64> {
+    let mean = outcome.summary.known_samples()?;
+    let own = loaded.graph.ranks.first().and_then(|part| loaded.graph.samples_of(part));
+    let traced = loaded.replay.summary.known_samples().filter(|&traced| traced > 0.0);
+    Some(own.zip(traced).map_or(mean, |(own, traced)| own * mean / traced))
 }
 
 /// The trace of the first rank; `None` where there is none, as of a table of layers.

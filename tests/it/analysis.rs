@@ -97,6 +97,7 @@ impl ByHand {
             device: None,
             unlike: None,
             batches: 1,
+            optimizers: Vec::new(),
             passes: Vec::new(),
             clock: Clock::default(),
             iteration: String::new(),

@@ -61,3 +61,4 @@ mod stated_work;
 mod terminal;
 mod tidy;
 mod tidy_circles;
+mod unlike_passes;

@@ -1,5 +1,7 @@
 //! The batch size that operators' arguments show: one size, several that are as likely, or none.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use crate::intern::NameTable;
@@ -68,6 +70,27 @@ pub(super) fn candidates(operators: &[Operator], operands: &[Operands], names: &
         (true, true) => vec![second],
         (true, false) => vec![first, second],
     }
+}
+
+/// Dimensions of the weights that operators on the batch are given, each once.
+///
+/// # Complexity
+/// O(operators · log weights).
+pub(super) fn weights<'a>(
+    all: impl Iterator<Item = &'a Operator>,
+    operands: &'a [Operands],
+    names: &NameTable,
+) -> BTreeSet<&'a [u64]> {
+    let weight = |operator: &Operator| {
+        let place = match names.get(operator.name) {
+            "aten::embedding" => 0,
+            PRODUCT | "aten::layer_norm" => 2,
+            name if BATCHED.contains(&name) => 1,
+            _ => return None,
+        };
+        operands.get(operator.operands?.0 as usize)?.dims(place)
+    };
+    all.filter_map(weight).filter(|dims| !dims.is_empty()).collect()
 }
 
 /// The batch that linear layers have in common; none where they differ.

@@ -41,6 +41,7 @@ pub use passes::Pass;
 pub use stated::StatedWork;
 pub use task::{Collective, CollectiveId, HostPart, Lane, LaneId, LaneKind, Rank, Task, TaskKind};
 pub use timed::{TaskId, TimedGraph};
+pub use updates::{Optimizer, StepOfOptimizer};
 
 /// A task in an [`ExecutionGraph`].
 ///
@@ -125,6 +126,8 @@ pub struct RankPart {
     /// When each of the passes of its iteration begins, from the window's start: its backward pass where the iteration has several of
     /// them, else the step of a turn; fewer than two where it has one.
     pub passes: Vec<TimeNs>,
+    /// The steps of optimizers of its iteration, else those of another step of the program, where the trace names any.
+    pub optimizers: Vec<Optimizer>,
     /// Its clock, as it was before alignment.
     pub clock: Clock,
     /// Name of the chosen iteration, e.g. `ProfilerStep#12`; empty when the trace has no steps.

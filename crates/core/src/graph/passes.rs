@@ -1,10 +1,11 @@
-//! The forward and backward passes of a step that runs on several batches, and how large each batch is.
+//! The forward and backward passes of a step that runs on several batches, or trains on one and evaluates on another, and how large each
+//! batch is.
 
 use crate::units::TimeNs;
 
 use super::{ExecutionGraph, OperatorId, Rank, RankPart};
 
-/// A forward pass of a rank on one batch, with the backward pass over it; it lasts until the next forward pass of the rank.
+/// A forward pass of a rank on one batch, with the backward pass over it if there is one; it lasts until the next forward pass of the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// Whose it is.
@@ -13,8 +14,8 @@ pub struct Pass {
     pub from: TimeNs,
     /// How many samples it runs on.
     pub batch: u64,
-    /// Whether it is of the chosen iteration.
-    pub is_chosen: bool,
+    /// Whether its samples are those of the chosen iteration: not those of other steps, nor of a pass that trains nothing.
+    pub is_counted: bool,
 }
 
 impl ExecutionGraph {
@@ -38,9 +39,9 @@ impl ExecutionGraph {
 
     /// How many samples most passes of the chosen iteration run on, the larger of as many, where they differ and all ranks tell theirs.
     pub(super) fn usual_pass(&self) -> Option<u64> {
-        let chosen = || self.passes.iter().filter(|pass| pass.is_chosen);
-        let is_told = |part: &RankPart| chosen().any(|pass| pass.rank == part.rank);
-        let mut sizes: Vec<u64> = chosen().map(|pass| pass.batch).collect();
+        let counted = || self.passes.iter().filter(|pass| pass.is_counted);
+        let is_told = |part: &RankPart| counted().any(|pass| pass.rank == part.rank);
+        let mut sizes: Vec<u64> = counted().map(|pass| pass.batch).collect();
         sizes.sort_unstable();
         let most = sizes.chunk_by(u64::eq).map(|alike| (alike.len(), alike[0])).max();
         most.filter(|_| self.ranks.iter().all(is_told)).map(|(_, size)| size)
@@ -49,14 +50,22 @@ impl ExecutionGraph {
     /// Samples of the chosen iteration of a rank on average, as a share of [`batches`](Self::batches) of the batch size; 1 where all run
     /// on as many.
     pub fn mean_pass(&self) -> f64 {
-        let chosen = || self.passes.iter().filter(|pass| pass.is_chosen);
+        let counted = || self.passes.iter().filter(|pass| pass.is_counted);
         // A rank stands for all that are like it.
-        let samples: f64 = chosen().map(|pass| pass.batch as f64 * f64::from(self.count_of(pass.rank))).sum();
-        let mut ranks: Vec<Rank> = chosen().map(|pass| pass.rank).collect();
+        let samples: f64 = counted().map(|pass| pass.batch as f64 * f64::from(self.count_of(pass.rank))).sum();
+        let mut ranks: Vec<Rank> = counted().map(|pass| pass.rank).collect();
         ranks.dedup();
         match (ranks.into_iter().map(|rank| self.count_of(rank)).sum::<u32>(), self.batch_size) {
             (count @ 1.., Some(size @ 1..)) => samples / (f64::from(count) * f64::from(self.batches) * size as f64),
             _ => 1.0,
         }
+    }
+
+    /// How many samples the chosen iteration of one rank has; `None` where the batch size is not known.
+    pub fn samples_of(&self, part: &RankPart) -> Option<f64> {
+        let own = self.passes.iter().filter(|pass| pass.is_counted && pass.rank == part.rank);
+        let samples: u64 = own.map(|pass| pass.batch).fold(0, u64::saturating_add);
+        let batch = self.batch_size? as f64;
+        Some(if samples > 0 { samples as f64 } else { batch * f64::from(part.batches) })
     }
 }

@@ -9,6 +9,37 @@ use crate::units::TimeNs;
 
 use super::{ExecutionGraph, Operand, Phase, RankPart};
 
+/// Of which step of the program the step of an optimizer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepOfOptimizer {
+    /// The chosen one.
+    Chosen,
+    /// Another one: the chosen step has none.
+    Other,
+}
+
+/// A step of an optimizer that the trace names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Optimizer {
+    /// As recorded: `Optimizer.step#Adam.step`.
+    pub name: String,
+    /// How many tensors of each size in bytes it updates; empty where it is given no lists.
+    pub sizes: BTreeMap<u64, usize>,
+    /// Whether it multiplies in place, as momentum is decayed.
+    pub decays: bool,
+    /// Of which step of the program it is.
+    pub step: StepOfOptimizer,
+}
+
+/// Of lists that are given to the operators of one update, by name: the one with the least bytes that has tensors of every size.
+pub(super) fn fewest_bytes(lists: BTreeMap<NameId, BTreeMap<u64, usize>>) -> BTreeMap<u64, usize> {
+    let bytes = |sizes: &BTreeMap<u64, usize>| -> u128 {
+        sizes.iter().map(|(&size, &count)| u128::from(size) * count as u128).sum()
+    };
+    let distinct = lists.values().map(BTreeMap::len).max().unwrap_or_default();
+    lists.into_values().filter(|sizes| sizes.len() == distinct).min_by_key(bytes).unwrap_or_default()
+}
+
 impl ExecutionGraph {
     /// How many parameters of each size in bytes a rank's optimizers update within a span of time; empty where they are given no lists.
     ///
@@ -36,10 +67,6 @@ impl ExecutionGraph {
                 }
             }
         }
-        let bytes = |sizes: &BTreeMap<u64, usize>| -> u128 {
-            sizes.iter().map(|(&size, &count)| u128::from(size) * count as u128).sum()
-        };
-        let distinct = lists.values().map(BTreeMap::len).max().unwrap_or_default();
-        lists.into_values().filter(|sizes| sizes.len() == distinct).min_by_key(bytes).unwrap_or_default()
+        fewest_bytes(lists)
     }
 }

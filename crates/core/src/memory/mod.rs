@@ -7,6 +7,7 @@
 mod callers;
 mod exported;
 mod given;
+mod optimizers;
 pub(crate) mod parameters;
 mod recorded;
 mod shapes;

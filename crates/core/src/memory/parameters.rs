@@ -10,6 +10,7 @@ use crate::intern::{NameId, printable};
 use crate::units::{TimeNs, elements, total};
 
 use super::callers::operators_of;
+use super::optimizers::{self, class, known};
 use super::sources::Rank;
 
 /// Sizes in bytes.
@@ -64,10 +65,11 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
     if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
     }
-    let (states, unknown) = states_per_parameter(graph, &ids, rank.device_work);
-    found.unknown_optimizer = unknown.filter(|_| trains);
+    let (states, unknown) = states_per_parameter(graph, part, &ids, rank.device_work);
+    let by_lists = optimizers::state_by_lists(&part.optimizers);
+    found.unknown_optimizer = unknown.filter(|_| trains && by_lists.is_none());
     if trains {
-        let of_gradients = total(found.gradients.iter().copied()).saturating_mul(states);
+        let of_gradients = by_lists.unwrap_or_else(|| total(found.gradients.iter().copied()).saturating_mul(states));
         let of_lookups = ids.iter().flat_map(|&id| states_of_lookup(name(graph, id), arguments(graph, id)));
         found.optimizer = of_gradients.saturating_add(total(of_lookups.map(bytes)));
     }
@@ -86,8 +88,10 @@ pub(crate) fn updated_bytes(graph: &ExecutionGraph, part: &RankPart) -> Option<(
     let parameters = if accumulated > 0 { accumulated } else { total(updated(graph, part)) };
     let device_work: Vec<NodeId> =
         graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()).collect();
-    let (states, unknown) = states_per_parameter(graph, &ids, &device_work);
-    (unknown.is_none() && parameters > 0).then(|| (parameters, parameters.saturating_mul(states)))
+    let (states, unknown) = states_per_parameter(graph, part, &ids, &device_work);
+    let by_lists = optimizers::state_by_lists(&part.optimizers);
+    let is_known = (unknown.is_none() || by_lists.is_some()) && parameters > 0;
+    is_known.then(|| (parameters, by_lists.unwrap_or_else(|| parameters.saturating_mul(states))))
 }
 
 /// State that a look-up which updates its tables itself was given.
@@ -280,37 +284,20 @@ fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
     ids.iter().any(|&id| dense.contains(&bare(name(graph, id))))
 }
 
-/// Numbers that an optimizer of `PyTorch` keeps for each number of a parameter, by its class; SGD's depend on its momentum.
-const STATES: [(&str, u64); 13] = [
-    ("Adadelta", 2),
-    ("Adagrad", 1),
-    ("Adam", 2),
-    ("AdamW", 2),
-    ("Adamax", 2),
-    ("ASGD", 1),
-    ("Lamb", 2),
-    ("NAdam", 2),
-    ("RAdam", 2),
-    ("RMSprop", 1),
-    ("Rprop", 2),
-    ("SparseAdam", 2),
-    ("SGD", 0),
-];
-
-/// The class of the optimizer whose step `name` is.
-fn class(name: &str) -> Option<&str> {
-    name.strip_prefix("Optimizer.step#")?.split('.').next()
-}
-
 /// Numbers kept for each number of a parameter, and why that is not known where it is not: from the optimizer's name, else from what it
 /// runs.
-fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId], device_work: &[NodeId]) -> (u64, Option<String>) {
+fn states_per_parameter(
+    graph: &ExecutionGraph,
+    part: &RankPart,
+    ids: &[OperatorId],
+    device_work: &[NodeId],
+) -> (u64, Option<String>) {
     let mut runs = vec![false; graph.names.len()];
     for id in ids {
         runs[graph.operators[id.0 as usize].name.0 as usize] = true;
     }
-    let known = |class: &str| STATES.iter().find(|(known, _)| *known == class).map(|&(_, states)| states);
-    let classes = || graph.names.iter().filter_map(|(_, name)| class(name));
+    let own = || part.optimizers.iter().filter_map(|it| class(&it.name));
+    let classes = || own().chain(graph.names.iter().filter_map(|(_, name)| class(name)));
     if let Some(states @ 1..) = classes().filter_map(known).max() {
         return (states, None);
     }
@@ -330,7 +317,8 @@ fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId], device_work:
     if let Some(unknown) = classes().next().filter(|_| classes().all(|class| known(class).is_none())) {
         return (0, Some(format!("what {} keeps is not known", printable(unknown))));
     }
-    let updates = ids.iter().any(|&id| graph.operators[id.0 as usize].phase == Phase::Optimizer);
+    let is_update = |&id: &OperatorId| graph.operators[id.0 as usize].phase == Phase::Optimizer;
+    let updates = ids.iter().any(is_update) || !part.optimizers.is_empty();
     // Momentum is decayed before the gradient is added to it.
     let decays = |&&id: &&OperatorId| {
         let operator = &graph.operators[id.0 as usize];
@@ -338,7 +326,8 @@ fn states_per_parameter(graph: &ExecutionGraph, ids: &[OperatorId], device_work:
         in_step && matches!(bare(name(graph, id)), "mul_" | "_foreach_mul_" | "_fused_sgd_")
     };
     let unknown = (!updates).then(|| "no update was recorded".to_owned());
-    (u64::from(ids.iter().any(|id| decays(&id))), unknown)
+    let decays = ids.iter().any(|id| decays(&id)) || part.optimizers.iter().any(|it| it.decays);
+    (u64::from(decays), unknown)
 }
 
 /// Numbers that the functors of fused updates keep for each number of a parameter: those of PyTorch and apex are named for their

@@ -218,13 +218,13 @@ impl<'a> Walk<'a> {
             .filter(|(of, gradient)| of != gradient)
             .map(|(a, b)| (*a, *b))
             .collect();
-        // Of several passes each adds to the gradients of the first.
+        // What is accumulated more often than there are parameters of its size adds to a gradient that is there.
         let mut of_first: FxHashMap<u64, usize> = FxHashMap::default();
         known.each.iter().for_each(|size| *of_first.entry(*size).or_default() += 1);
         let (graph, mut any) = (self.rank.graph, false);
         for buffer in self.buffers.iter_mut().filter(|buffer| buffer.holds == Holds::Gradients) {
             let left = of_first.entry(buffer.bytes.0).or_default();
-            if *left == 0 && self.rank.part.runs_several_passes() {
+            if *left == 0 {
                 let given = buffer.operator.map(|id| end(graph, id));
                 (buffer.holds, buffer.until) = (Holds::Other, given.unwrap_or(buffer.until));
                 continue;

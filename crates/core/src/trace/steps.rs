@@ -141,10 +141,18 @@ fn is_range_of_thread(trace: &Trace, id: EventId) -> bool {
         && matches!(trace.events.category(id), Category::Annotation | Category::Operator)
 }
 
+/// The steps of optimizers, in order of start, on the thread that has most of them.
+///
+/// # Complexity
+/// O(events).
+pub fn updates(trace: &Trace) -> Vec<EventId> {
+    ranges_named(trace, |name| name.starts_with("Optimizer.step#"))
+}
+
 /// Steps that end with the updates of a training loop. Updates with no backward pass between them are one, of several optimizers;
 /// where no backward pass was recorded, those until the first comes again are.
 fn between_updates(trace: &Trace) -> Vec<StepRange> {
-    let updates = ranges_named(trace, |name| name.starts_with("Optimizer.step#"));
+    let updates = updates(trace);
     let Some(&first) = updates.first().filter(|_| updates.len() > 1) else { return Vec::new() };
     let backward = backward_starts(trace);
     let mut ends: Vec<TimeNs> = Vec::new();

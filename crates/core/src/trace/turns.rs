@@ -8,7 +8,7 @@ use crate::units::TimeNs;
 use super::Trace;
 use super::steps::StepRange;
 
-/// Most kinds of steps that take turns.
+/// Most kinds of steps that take turns, by what they call or how long they take.
 const MOST_KINDS: usize = 16;
 
 /// A property by which kinds of steps are told apart.
@@ -22,6 +22,8 @@ struct Evidence<'a> {
     across: f64,
     /// How often each kind was recorded at least.
     turns: usize,
+    /// Most kinds.
+    kinds: usize,
 }
 
 /// Joins steps that take turns: those of one turn are one, which ends with the longest. Steps at both ends that are of no whole turn are
@@ -72,13 +74,16 @@ fn kinds(trace: &Trace, steps: &[StepRange]) -> Option<Turns> {
     let periods = ends.windows(2).map(|pair| pair[1].since(pair[0]).0 as f64);
     let periods: Vec<f64> = std::iter::once(first).chain(periods).collect();
     // What a program does it does again to the call; how long that takes differs, and may be alike by chance.
-    let by_calls = Evidence { values: &calls, within: 0.02, across: 0.1, turns: 2 };
-    let by_time = Evidence { values: &periods, within: 0.05, across: 0.25, turns: 3 };
+    let by_calls = Evidence { values: &calls, within: 0.02, across: 0.1, turns: 2, kinds: MOST_KINDS };
+    let by_time = Evidence { values: &periods, within: 0.05, across: 0.25, turns: 3, kinds: MOST_KINDS };
     // The first step is often longer than those that follow.
     let settled = |evidence: &Evidence<'_>| Evidence { values: &evidence.values[1..], ..*evidence }.kinds();
     let after_first = |turns: Turns| Turns { whole: turns.whole + 1, ..turns };
     let found = |evidence: Evidence<'_>| evidence.kinds().or_else(|| settled(&evidence).map(after_first));
-    found(by_calls).or_else(|| found(by_time))
+    // Updates are counted, not measured: no number of steps between them comes about by chance.
+    let updates = updates(trace, steps);
+    let by_updates = Evidence { values: &updates, within: 0.0, across: 0.0, turns: 2, kinds: usize::MAX };
+    found(by_calls).or_else(|| found(by_time)).or_else(|| found(by_updates))
 }
 
 /// Events of a step's thread.
@@ -86,11 +91,18 @@ fn calls(trace: &Trace, step: &StepRange) -> usize {
     trace.events.within(step.start..step.end).filter(|&id| trace.events.track(id) == step.track).count()
 }
 
+/// Steps of optimizers in each step.
+fn updates(trace: &Trace, steps: &[StepRange]) -> Vec<f64> {
+    let begins: Vec<TimeNs> = super::steps::updates(trace).into_iter().map(|id| trace.events.start(id)).collect();
+    let before = |time: TimeNs| begins.partition_point(|&begin| begin < time);
+    steps.iter().map(|step| (before(step.end) - before(step.start)) as f64).collect()
+}
+
 impl Evidence<'_> {
     /// The fewest kinds by which the values take turns: all of them, else those of whole turns, behind which the recording stopped.
     fn kinds(&self) -> Option<Turns> {
         let all = self.values.len();
-        let most = (all / self.turns).min(MOST_KINDS);
+        let most = (all / self.turns).min(self.kinds);
         let of_all = (2..=most).map(|kinds| Turns { kinds, whole: all });
         let of_whole = (2..=most).map(|kinds| Turns { kinds, whole: all - all % kinds });
         of_all.chain(of_whole).find(|turns| self.take(*turns))

@@ -112,7 +112,7 @@ impl LayerTable {
         let Some(part) = graph.ranks.first() else { return Self::default() };
         let period = times.period(graph, part);
         let batch = graph.batch_size;
-        let samples = batch.map(|batch| batch as f64 * f64::from(graph.batches) * graph.mean_pass());
+        let samples = graph.samples_of(part);
         let mut table = Self { latency: period.end.since(period.start), batch, samples, ..Self::default() };
         let mut layer_of: BTreeMap<OperatorId, usize> = BTreeMap::new();
         let mut layers: Vec<(Layer, Vec<Span>, Vec<Span>)> = Vec::new();

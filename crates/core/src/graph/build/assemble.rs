@@ -2,7 +2,9 @@
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::iteration::MeanStep;
-use crate::graph::{Clock, Collective, ExecutionGraph, LateStart, Rank, RankPart, TaskKind, TimedGraph};
+use crate::graph::{
+    Clock, Collective, ExecutionGraph, LateStart, Pass, Rank, RankPart, StepOfOptimizer, TaskKind, TimedGraph,
+};
 use crate::trace::steps::OddRanges;
 use crate::trace::{EventId, RecordedDevice, folding_tolerance};
 use crate::units::{DurNs, TimeNs, total};
@@ -17,6 +19,7 @@ use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
 use super::lookups;
 use super::misplaced::{self, Misplaced};
+use super::optimizers;
 use super::stated;
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
@@ -78,19 +81,40 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     let each = found.counts.into_iter().zip(found.begins);
     graph.ranks.iter_mut().zip(each).for_each(|(part, own)| (part.batches, part.passes) = own);
     graph.passes = found.passes;
-    graph.batch_size = graph.batch_size.or_else(|| graph.usual_pass());
+    // Where a step trains on some samples and is evaluated on others, its batch is what it trains on.
+    let told = graph.batch_size.filter(|_| !found.evaluates);
+    graph.batch_size = told.or_else(|| graph.usual_pass()).or(graph.batch_size);
     note_passes(&mut graph);
+    note_updates(&mut graph);
     (graph, timed)
+}
+
+/// Says where optimizers have steps in other steps of the program only.
+fn note_updates(graph: &mut ExecutionGraph) {
+    let is_elsewhere = |part: &RankPart| part.optimizers.iter().any(|it| it.step == StepOfOptimizer::Other);
+    if graph.ranks.iter().any(is_elsewhere) {
+        graph.diagnostics.note(
+            "update-elsewhere",
+            "no parameters are updated in this step, but in another one of the recording: how many steps make an update is not known, and \
+             its time is in no figure",
+        );
+    }
 }
 
 /// Says where the passes of a step run on batches of unlike size.
 fn note_passes(graph: &mut ExecutionGraph) {
-    let Some(first) = graph.passes.first() else { return };
-    let chosen = graph.passes.iter().filter(|pass| pass.is_chosen && pass.rank == first.rank);
+    note_evaluations(graph);
+    let Some(first) = graph.passes.iter().find(|pass| pass.is_counted) else { return };
+    let chosen = graph.passes.iter().filter(|pass| pass.is_counted && pass.rank == first.rank);
     let sizes: Vec<u64> = chosen.map(|pass| pass.batch).collect();
     let (least, most) = (sizes.iter().min().copied(), sizes.iter().max().copied());
     let (Some(least), Some(most)) = (least, most) else { return };
     let (count, samples) = (sizes.len(), total(sizes.iter().copied()));
+    let unlike_ranks = graph.ranks.windows(2).any(|pair| pair[0].batches != pair[1].batches)
+        || graph.passes.iter().any(|pass| pass.is_counted && pass.batch != least);
+    if least == most && !unlike_ranks {
+        return;
+    }
     let text = match graph.batch_size {
         Some(_) if least == most => {
             "ranks run on unlike numbers of samples in a step: throughput counts those of each".to_owned()
@@ -101,6 +125,29 @@ fn note_passes(graph: &mut ExecutionGraph) {
         None => format!("{count} passes of a step run on {least} to {most} samples, and the batch size is not known"),
     };
     graph.diagnostics.note("unlike-batches", text);
+}
+
+/// Says where an iteration has passes that train nothing on other numbers of samples than it trains on.
+fn note_evaluations(graph: &mut ExecutionGraph) {
+    let is_trained = |batch: u64| graph.passes.iter().any(|pass| pass.is_counted && pass.batch == batch);
+    let inside = |pass: &&Pass| {
+        let part = graph.ranks.iter().find(|part| part.rank == pass.rank);
+        part.is_some_and(|part| (part.iteration_start..part.iteration_end).contains(&pass.from))
+    };
+    let beside = graph.passes.iter().filter(inside).filter(|pass| !pass.is_counted && !is_trained(pass.batch));
+    let mut sizes: Vec<u64> = beside.map(|pass| pass.batch).collect();
+    let count = sizes.len();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let sizes = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if count > 0 {
+        let passes = if count == 1 { "1 forward pass" } else { &format!("{count} forward passes") };
+        let text = format!(
+            "{passes} of a step on {sizes} samples without a backward pass: batch and throughput are of what is trained, and with another \
+             batch it is as many times more"
+        );
+        graph.diagnostics.note("evaluation-passes", text);
+    }
 }
 
 /// How many ranks the job has, as its traces say; 0 where none does.
@@ -247,8 +294,10 @@ fn note_misplaced(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
         let number = rank.input.rank.0;
         let (early, overtaken) = misplaced::find(&rank.observed);
         if let Some(Misplaced { count, most }) = early {
-            let (what, follows) =
-                ("device work starts before its launch call", "steps may lack it, or have the work of others");
+            let (what, follows) = (
+                "device work starts before its launch call",
+                "it is taken to have started with it, or behind older work",
+            );
             found.warn("early-work", format!("rank {number}: {what} {count} times, by up to {most}: {follows}"));
         }
         if let Some(Misplaced { count, most }) = overtaken {
@@ -495,10 +544,11 @@ fn parts(
             clock,
             batches: 1,
             passes: Vec::new(),
+            optimizers: optimizers::find(rank.input.trace, &iteration(rank)),
             iteration: rank.window.name.clone(),
             window_start: zero,
-            iteration_start: TimeNs(rank.window.split.unwrap_or(rank.window.start).since(zero).0),
-            iteration_end: TimeNs(iteration_end(rank).since(zero).0),
+            iteration_start: TimeNs(iteration(rank).start.since(zero).0),
+            iteration_end: TimeNs(iteration(rank).end.since(zero).0),
             window_end: outputs.measured.1.max(rank.window.end),
             begin: outputs.begin.map(node),
             backlog: backlog(rank, outputs),
@@ -509,9 +559,10 @@ fn parts(
     ranks.iter().zip(zeros).zip(clocks).zip(outputs).map(part).collect()
 }
 
-/// Host end of the chosen step; the very end without steps.
-fn iteration_end(rank: &Prepared<'_>) -> TimeNs {
-    if rank.window.main.is_some() { rank.window.end } else { rank.window.end + DurNs(1) }
+/// The host's time in the chosen step; to the very end without steps.
+fn iteration(rank: &Prepared<'_>) -> std::ops::Range<TimeNs> {
+    let end = if rank.window.main.is_some() { rank.window.end } else { rank.window.end + DurNs(1) };
+    rank.window.split.unwrap_or(rank.window.start)..end
 }
 
 /// The device that did most of the rank's work.

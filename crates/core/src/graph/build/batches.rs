@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use crate::graph::{ExecutionGraph, LaneId, Operator, Pass, Phase, RankPart, batch_size};
+use crate::graph::{ExecutionGraph, LaneId, Operator, Pass, Phase, RankPart};
 use crate::intern::NameId;
 use crate::trace::steps::one_by_one;
-use crate::units::{DurNs, TimeNs};
+use crate::units::TimeNs;
 
 use super::Prepared;
 
@@ -24,9 +24,11 @@ pub(super) struct Found {
     pub(super) counts: Vec<u32>,
     /// When each pass of each rank begins, see [`RankPart::passes`].
     pub(super) begins: Vec<Vec<TimeNs>>,
-    /// Passes of the iteration and of the step before, where some of the iteration run on batches of another size, or some ranks on more
-    /// of them.
+    /// Passes of the iteration and of the steps beside it, where some of the iteration run on batches of another size, or some ranks on
+    /// more of them.
     pub(super) passes: Vec<Pass>,
+    /// Whether some pass of the iteration trains nothing, on another number of samples than those that do.
+    pub(super) evaluates: bool,
 }
 
 /// Finds the passes of the iteration of each of `ranks`.
@@ -44,18 +46,31 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> Found {
     let counts: Vec<u32> = ranks.iter().zip(&found).map(of_rank).collect();
     let each = || graph.ranks.iter().zip(&found).zip(&counts).filter(|((_, calls), count)| calls.batches == **count);
     let mut passes: Vec<Pass> = each().flat_map(|((part, calls), _)| calls.sizes(graph, part, true)).collect();
+    let beside: Vec<Pass> = each().flat_map(|((part, calls), _)| calls.untrained(graph, part, &own(part))).collect();
+    let has = |batch: u64| passes.iter().any(|pass| pass.batch == batch);
+    let evaluates = !passes.is_empty() && beside.iter().any(|pass| !has(pass.batch));
     let is_unlike = passes.windows(2).any(|pair| pair[0].batch != pair[1].batch)
         || counts.windows(2).any(|pair| pair[0] != pair[1]);
-    if is_unlike {
-        let before = |part| Calls::of(graph, part, TimeNs(i64::MIN)..part.iteration_start).sizes(graph, part, false);
-        passes.extend(each().flat_map(|((part, _), _)| before(part)));
+    if is_unlike || evaluates {
+        passes.extend(beside);
+        passes.extend(each().flat_map(|((part, _), _)| of_other_steps(graph, part)));
         passes.sort_by_key(|pass| (pass.rank, pass.from));
     } else {
         passes.clear();
     }
     let each = ranks.iter().zip(&graph.ranks).zip(&found);
     let begins = each.map(|((rank, part), calls)| begins(rank, part, calls)).collect();
-    Found { counts, begins, passes }
+    Found { counts, begins, passes, evaluates }
+}
+
+/// The passes of a rank before its iteration and after it.
+fn of_other_steps(graph: &ExecutionGraph, part: &RankPart) -> Vec<Pass> {
+    let beside = [TimeNs(i64::MIN)..part.iteration_start, part.iteration_end..TimeNs(i64::MAX)];
+    let of = |within: Range<TimeNs>| {
+        let calls = Calls::of(graph, part, within.clone());
+        [calls.sizes(graph, part, false), calls.untrained(graph, part, &within)].concat()
+    };
+    beside.into_iter().flat_map(of).collect()
 }
 
 /// When each pass of a rank begins: its backward pass where there are several, else the step of a turn.
@@ -68,26 +83,26 @@ fn begins(rank: &Prepared<'_>, part: &RankPart, calls: &Calls) -> Vec<TimeNs> {
 
 /// A call of the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Call {
-    start: TimeNs,
+pub(super) struct Call {
+    pub(super) start: TimeNs,
     name: NameId,
     /// Bytes of the gradient that it adds up, where it does.
     gradient: Option<u64>,
-    /// When the call of the forward pass ran whose gradient it gives, where that is known.
-    forward: Option<TimeNs>,
+    /// On which thread and when the call of the forward pass ran whose gradient it gives, where that is known.
+    pub(super) forward: Option<(LaneId, TimeNs)>,
 }
 
 /// Calls of the forward and of the backward pass, in order of time.
 #[derive(Debug, Default)]
-struct Calls {
+pub(super) struct Calls {
     /// The thread that calls most of the forward pass.
-    main: Option<LaneId>,
-    forward: Vec<TimeNs>,
-    backward: Vec<Call>,
+    pub(super) main: Option<LaneId>,
+    pub(super) forward: Vec<TimeNs>,
+    pub(super) backward: Vec<Call>,
     /// How often the backward pass runs.
-    count: usize,
+    pub(super) count: usize,
     /// How many forward passes have a backward pass: fewer where one runs twice over what one forward pass kept.
-    batches: u32,
+    pub(super) batches: u32,
 }
 
 impl Calls {
@@ -108,13 +123,13 @@ impl Calls {
     }
 
     /// The backward passes.
-    fn chunks(&self) -> impl Iterator<Item = &[Call]> {
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &[Call]> {
         self.backward.chunks((self.backward.len() / self.count).max(1))
     }
 
     /// How many forward passes they are of.
     fn batches(&self) -> u32 {
-        let latest = |pass: &[Call]| pass.iter().filter_map(|call| call.forward).max();
+        let latest = |pass: &[Call]| pass.iter().filter_map(|call| Some(call.forward?.1)).max();
         let Some(mut forward) = self.chunks().map(latest).collect::<Option<Vec<TimeNs>>>() else {
             return self.count as u32;
         };
@@ -134,7 +149,7 @@ impl Calls {
         };
         let mut ratios: Vec<Option<usize>> = times.iter().map(ratio).collect();
         ratios.dedup();
-        let mut forward: Vec<TimeNs> = self.backward.iter().filter_map(|call| call.forward).collect();
+        let mut forward: Vec<TimeNs> = self.backward.iter().filter_map(|call| Some(call.forward?.1)).collect();
         let all = forward.len();
         forward.sort_unstable();
         forward.dedup();
@@ -143,32 +158,6 @@ impl Calls {
             _ => 1,
         }
     }
-
-    /// Each pass with its batch; empty where not each tells one size.
-    fn sizes(&self, graph: &ExecutionGraph, part: &RankPart, is_chosen: bool) -> Vec<Pass> {
-        let Some(main) = self.main.filter(|_| !self.backward.is_empty()) else { return Vec::new() };
-        let mut from = 0;
-        let pass = |own: &[Call]| {
-            let (begins, ends) = forward_of(own).or_else(|| Some((*self.forward.get(from)?, own.first()?.start)))?;
-            from = self.forward.partition_point(|&at| at <= own[own.len() - 1].start);
-            let before = |time: TimeNs| move |it: &Operator| (it.lane, it.start) < (main, time);
-            let [first, last] = [begins, ends].map(|time| graph.operators.partition_point(before(time)));
-            match batch_size::candidates(graph.operators.get(first..last)?, &graph.operands, &graph.names)[..] {
-                [batch] => Some(Pass { rank: part.rank, from: begins, batch, is_chosen }),
-                _ => None,
-            }
-        };
-        let mut passes = self.chunks().map(pass).collect::<Option<Vec<Pass>>>().unwrap_or_default();
-        passes.sort_by_key(|pass| pass.from);
-        passes.dedup_by_key(|pass| pass.from);
-        passes
-    }
-}
-
-/// From when to when the forward pass runs of whose calls a backward pass tells; `None` where it tells of none.
-fn forward_of(pass: &[Call]) -> Option<(TimeNs, TimeNs)> {
-    let known = || pass.iter().filter_map(|call| call.forward);
-    Some((known().min()?, known().max()? + DurNs(1)))
 }
 
 /// How often the backward pass runs: backward passes of one program call the same operators in the same order and give gradients of the
@@ -188,7 +177,7 @@ fn passes(forward: &[TimeNs], backward: &[Call]) -> usize {
 /// call to call, so a call of a later one is of another pass.
 fn begin_anew(backward: &[Call], pass: usize) -> bool {
     let ends = |own: &[Call]| {
-        let mut known = own.iter().filter_map(|call| call.forward);
+        let mut known = own.iter().filter_map(|call| Some(call.forward?.1));
         let first = known.next()?;
         Some((first, known.next_back().unwrap_or(first)))
     };
@@ -262,6 +251,6 @@ fn call(graph: &ExecutionGraph, at: usize) -> Call {
         start: operator.start,
         name: operator.name,
         gradient,
-        forward: forward.and_then(|id| graph.operators.get(id.0 as usize)).map(|forward| forward.start),
+        forward: forward.and_then(|id| graph.operators.get(id.0 as usize)).map(|forward| (forward.lane, forward.start)),
     }
 }

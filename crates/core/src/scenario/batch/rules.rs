@@ -208,7 +208,9 @@ fn runs(environment: &Environment<'_>, [m, k, n]: [u64; 3]) -> Option<Runs> {
             _ => None,
         }
     };
-    by_weight.or_else(by_size)
+    // A factor or result that is a weight leaves the batch one place: in a pass on another number of samples it is there, too.
+    let is_told = is_weight(k, n) || (backward && is_weight(m, n));
+    by_weight.or_else(|| by_size().filter(|_| !is_told))
 }
 
 /// Whether no product follows inside the same parent; false for one without a parent.

@@ -20,7 +20,7 @@ pub(super) fn analytical_us(work: &Work, device: &DeviceProfile) -> f64 {
 /// row-wise kernels, unbounded elsewhere.
 fn parallelism(work: &Work) -> f64 {
     match work.shape {
-        Shape::Rows { rows, .. } => (rows as f64).max(1.0),
+        Shape::Rows { rows, .. } | Shape::Channels { channels: rows, .. } => (rows as f64).max(1.0),
         _ => f64::INFINITY,
     }
 }

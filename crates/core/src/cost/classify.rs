@@ -9,7 +9,7 @@ use super::conv_kernel;
 use super::kernel_name::{self, Role};
 use super::operators::{self, Reading};
 use super::parts::{Part, divided, has_helpers};
-use super::work::{CollectiveKind, Family, Route, Shape, Work};
+use super::work::{CollectiveKind, Family, Picking, Route, Shape, Work};
 
 /// An operator with its arguments.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +192,7 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
             each_element(whole, dtype)
         }
         Role::Main if part.beside && has_helpers(whole.family) => return None,
+        Role::Main if named && whole.family == Family::Norm => by_channels(whole, name, caller),
         Role::Main => whole,
         Role::SplitReduction => summed(&whole),
         Role::Layout => auxiliary(Family::Movement, whole.written, whole.written),
@@ -201,7 +202,7 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
             return Some(auxiliary(Family::Movement, bytes, bytes));
         }
         Role::ParameterGradient => Work { written: Bytes(0), ..whole },
-        Role::Moments => moments(whole),
+        Role::Moments => moments(by_channels(whole, name, caller)),
     };
     Some(divided(own, part.of))
 }
@@ -221,9 +222,32 @@ fn each_element(whole: Work, dtype: DType) -> Work {
     Work { family: Family::Elementwise, written, shape: Shape::Plain, ..whole }
 }
 
+/// A batch norm by the framework's own kernels, which go over a channel by a block of threads: those that say so, and all in bf16, which
+/// cuDNN's are not compiled for.
+fn by_channels(whole: Work, name: &str, caller: &Caller<'_>) -> Work {
+    let (Shape::Rows { .. }, Some(operands)) = (&whole.shape, caller.operands) else { return whole };
+    // Where channels lie side by side, blocks share them.
+    let is_apart = !["channels_last", "nhwc"].iter().any(|layout| name.contains(layout));
+    let is_own = name.contains("native::batch_norm_");
+    let input = operands.inputs.first();
+    let is_replaced = name.contains("cudnn::b") && input.is_some_and(|input| input.dtype() == Some(DType::Bf16));
+    let Some((&[images, channels], area)) = operands.dims(0).and_then(<[u64]>::split_first_chunk) else { return whole };
+    if !(is_apart && caller.operator.contains("batch_norm") && (is_own || is_replaced)) {
+        return whole;
+    }
+    let area = area.iter().fold(1, |all: u64, &side| all.saturating_mul(side));
+    let applies = name.contains("transform_input");
+    let shape = if applies {
+        Shape::Picked { rows: images.saturating_mul(channels), width: area, picking: Picking::Copied }
+    } else {
+        Shape::Channels { images, channels, area }
+    };
+    Work { shape, ..whole }
+}
+
 /// The first half of a norm: reads everything, writes two numbers of 32 bits a row.
 fn moments(whole: Work) -> Work {
-    let rows = if let Shape::Rows { rows, .. } = whole.shape { rows } else { 0 };
+    let (Shape::Rows { rows, .. } | Shape::Channels { channels: rows, .. }) = whole.shape else { return whole };
     Work { flop: Flop(whole.flop.0 / 2.0), written: Bytes(rows.saturating_mul(2 * 4)), ..whole }
 }
 

@@ -14,7 +14,7 @@ use super::conv_algorithm::{ALGORITHM_ERROR, chosen_times, without_choice};
 use super::domain::Domain;
 use super::lookup::is_mostly_start;
 use super::memo::{Distinct, Memo};
-use super::models::{CostModels, Placed, figures_key, in_a_model, on_units_there};
+use super::models::{CostModels, Placed, figures_key, fitted_domain, in_a_model, on_units_there};
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::roofline::{LeastTimes, is_bound_by_traffic, roofline_us};
 use super::trace_error::trace_error;
@@ -216,7 +216,7 @@ impl CrossDevice<'_> {
         let before = old.and_then(|work| self.models.estimate_keyed(work, self.old.1, self.old.0));
         let before = before.filter(|before| before.duration > DurNs::ZERO);
         let (Some(old), Some(before)) = (old, before) else { return ModelledChange::Absolute(alone) };
-        if has_other_units {
+        if has_other_units || self.is_another_kernel((&before, old), (&after, new)) {
             return ModelledChange::Absolute(alone);
         }
         let change = Change { same_device: self.old.0 == self.new.0, doublings: doublings(old, new) };
@@ -258,6 +258,14 @@ impl CrossDevice<'_> {
             && is_mostly_start(&old.shape, element_bytes(old), self.old.1);
         let beyond = (correlation == ErrorCorrelation::Correlated).then(|| self.beyond_traffic(old, new)).flatten();
         ModelledChange::Either { before, comparable, alone, error, known, least, adds, beyond }
+    }
+
+    /// Whether the new work is priced by a fit of other kernels than the old was, of which nothing was fitted or that are convolutions:
+    /// matrix units do not run the vector kernel faster, they run another one.
+    fn is_another_kernel(&self, (before, old): (&Estimate, &Work), (after, new): (&Estimate, &Work)) -> bool {
+        let is_told = before.model == SHARED || old.family == Family::Conv;
+        let domains = (fitted_domain(old, self.old.1), fitted_domain(new, self.new.1));
+        is_told && after.model != SHARED && domains.0 != domains.1
     }
 
     /// What a kernel of the framework's own that is bound by traffic takes beyond what its bytes explain goes into instructions and waiting:

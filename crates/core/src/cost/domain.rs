@@ -98,7 +98,9 @@ impl Domain {
                 | Family::Dropout
                 | Family::Pooling,
                 _,
-            ) => Self::Streaming,
+            )
+            // What a norm found, applied to each element.
+            | (Family::Norm, Shape::Picked { .. }) => Self::Streaming,
             _ => return None,
         })
     }

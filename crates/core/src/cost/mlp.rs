@@ -87,7 +87,12 @@ pub fn paper_features(work: &Work) -> Option<Vec<f64>> {
             list.extend([causal, backward].map(|flag| f64::from(u8::from(flag))));
             list
         }
-        Shape::Plain | Shape::Strided { .. } | Shape::Picked { .. } | Shape::Chained | Shape::Columns { .. }
+        Shape::Plain
+        | Shape::Strided { .. }
+        | Shape::Picked { .. }
+        | Shape::Chained
+        | Shape::Columns { .. }
+        | Shape::Channels { .. }
             if work.bytes().0 > 0 =>
         {
             vec![log(work.read.0), log(work.written.0), work.flop.0.max(1.0).ln()]

@@ -140,6 +140,9 @@ pub fn divided(whole: Work, parts: u32) -> Work {
         Shape::Rows { rows, width } => Shape::Rows { rows: (rows / parts).max(1), width },
         Shape::Picked { rows, width, picking } => Shape::Picked { rows: (rows / parts).max(1), width, picking },
         Shape::Columns { rows, columns } => Shape::Columns { rows, columns: (columns / parts).max(1) },
+        Shape::Channels { images, channels, area } => {
+            Shape::Channels { images, channels: (channels / parts).max(1), area }
+        }
         Shape::Gemm { batch, m, n, k } if is_cut(&whole) => Shape::Gemm { batch, m: (m / parts).max(1), n, k },
         _ => return whole,
     };

@@ -164,6 +164,15 @@ pub enum Shape {
         /// Elements of a row.
         width: u64,
     },
+    /// Batch norm by the framework's own kernels, which give each channel a block of threads.
+    Channels {
+        /// Images.
+        images: u64,
+        /// Channels.
+        channels: u64,
+        /// Elements of an image's channel.
+        area: u64,
+    },
     /// A sum over the rows of a matrix whose columns lie side by side.
     Columns {
         /// Values of each result.
@@ -235,6 +244,7 @@ impl Shape {
             &Self::Embedding { batch, rows, tables, dim, .. } => &[batch, rows, tables, dim],
             &Self::Rows { rows, width } | &Self::Picked { rows, width, .. } => &[rows, width],
             &Self::Columns { rows, columns } => &[rows, columns],
+            &Self::Channels { images, channels, area } => &[images, channels, area],
             &Self::Attention { batch, heads, queries, keys, dim, .. } => &[batch, heads, queries, keys, dim],
             Self::Plain | Self::Strided { .. } | Self::Chained | Self::Copy { .. } | Self::Collective { .. } => &[],
         };
@@ -369,6 +379,7 @@ impl Hash for Shape {
             }
             Self::Rows { rows, width } => (rows, width).hash(state),
             Self::Columns { rows, columns } => (rows, columns).hash(state),
+            Self::Channels { images, channels, area } => (images, channels, area).hash(state),
             Self::Strided { elements } => elements.hash(state),
             Self::Picked { rows, width, picking } => (rows, width, picking).hash(state),
             Self::Copy { route, pinned } => (route, pinned).hash(state),

@@ -1,5 +1,7 @@
 //! FLOP and bytes of convolutions, forward and backward.
 
+use std::borrow::Cow;
+
 use crate::cost::conv_choice::ChosenAlgorithm;
 use crate::cost::work::{Family, Shape, Work, element_bytes};
 use crate::graph::{ConvArguments, DType};
@@ -98,6 +100,27 @@ pub(crate) fn with_images(work: &Work, times: u64) -> Work {
     };
     more.flop = Flop(work.flop.0 * times as f64);
     more
+}
+
+/// The convolution `work` as the product that matrix units compute it by: its filters with the patches of its images, which are read
+/// where they lie. As it is where it is none, or its sizes are too large to be counted.
+pub(crate) fn product(work: &Work) -> Cow<'_, Work> {
+    let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, groups, .. } = &work.shape else {
+        return Cow::Borrowed(work);
+    };
+    let groups = groups.max(1);
+    let (outputs, taps) = (elements(&[batch, out_h, out_w]), elements(&[r, s]));
+    let (from, to) = ((channels_in / groups).max(1), (channels_out / groups).max(1));
+    let patch = from.saturating_mul(taps);
+    let (m, n, k) = if is_of_weight(work) { (to, patch, outputs) } else { (outputs, to, patch) };
+    Cow::Owned(Work { family: Family::Gemm, shape: Shape::Gemm { batch: groups, m, n, k }.possible(), ..work.clone() })
+}
+
+/// Whether the convolution `work` computes the gradient of its weight.
+fn is_of_weight(work: &Work) -> bool {
+    let &Shape::Conv { channels_in, channels_out, r, s, groups, .. } = &work.shape else { return false };
+    let weight = elements(&[channels_out, (channels_in / groups.max(1)).max(1), r, s]);
+    work.written.0 == weight.saturating_mul(element_bytes(work))
 }
 
 /// The work of one pass of the convolution operator `name`, by the algorithm among its arguments, if there is one.

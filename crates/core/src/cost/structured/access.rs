@@ -26,7 +26,7 @@ const POOLED: f64 = 0.33;
 
 /// Rows per clock and multiprocessor of kernels that give each row that a list picks a block of its own: blocks bound them, not bytes
 /// [rows of 64 and of 128 fp32 elements in traces of an H100 take 0.605 ns each; an H200, of the same cores, as long].
-const PICKED: f64 = 0.0063;
+pub(super) const PICKED: f64 = 0.0063;
 
 /// Elements per clock and multiprocessor that are added to the rows that a list picks: of half the threads that would fit, each waits for
 /// its place, its element and the sum [traces of an H100: 0.39 to 0.48; 0.34 in a table of 38 GB].

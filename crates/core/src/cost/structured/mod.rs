@@ -4,6 +4,7 @@
 
 mod access;
 mod attention;
+mod channels;
 mod conv;
 mod decode;
 mod gemm;
@@ -16,6 +17,7 @@ use crate::device::DeviceProfile;
 use super::domain::Domain;
 use super::work::Work;
 pub(crate) use access::access_us;
+pub(crate) use channels::channels_us;
 pub use gemm::FastestTile;
 
 /// One parameter of a structured model: its value without any fit, and the range a fit may choose from.

@@ -9,7 +9,7 @@ use crate::device::DeviceProfile;
 /// A trip to memory and back, with what is done between two, in clocks: column sums on A100 [1 024 × 32 and 1 024 × 100 in traces: 423 and
 /// 431]. Nothing is fitted to those of the H100, whose 512 × 128 to 512 × 512 say 417 to 450, nor to
 /// those of the MI300X, whose means say about 500.
-const TRIP: f64 = 430.0;
+pub(super) const TRIP: f64 = 430.0;
 
 /// Values that a thread fetches at once.
 const AT_ONCE: u64 = 4;

@@ -185,6 +185,9 @@ fn merged_work(works: &[Work]) -> Option<Work> {
         &Shape::Columns { rows, columns } => {
             Shape::Columns { rows, columns: columns.saturating_mul(works.len() as u64) }
         }
+        &Shape::Channels { images, channels, area } => {
+            Shape::Channels { images, channels: channels.saturating_mul(works.len() as u64), area }
+        }
         &Shape::Strided { elements } => Shape::Strided { elements: elements.saturating_mul(works.len() as u64) },
         other => other.clone(),
     };

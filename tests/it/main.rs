@@ -55,6 +55,7 @@ mod screen_keys;
 mod screen_samples;
 mod screen_text;
 mod screens;
+mod several_streams;
 mod sharding;
 mod simulator;
 mod stated_work;

@@ -54,7 +54,7 @@ fn was_awaited(observed: &Observed<'_>, activities: &[u32]) -> bool {
 /// Sets the causes of late starts that come of work in graphs which was not recorded, and of those beside unrecorded work.
 pub(super) fn find(observed: &Observed<'_>, late: &mut [Late]) {
     for (_, places) in by_node(observed, late) {
-        recurring(&places, late);
+        recurring(observed, &places, late);
     }
     beside(observed, late);
 }
@@ -110,8 +110,9 @@ fn launches_of_graphs(observed: &Observed<'_>) -> Vec<Vec<u32>> {
 }
 
 /// Late starts at one node that are alike: work of the median length was not recorded. What is ahead of a graph's first node
-/// counts only where work elsewhere seldom ends just then.
-fn recurring(places: &[Place], late: &mut [Late]) {
+/// counts only where work elsewhere seldom ends just then; and nothing where the device's other streams mostly work in the
+/// meantime, for which a node waits.
+fn recurring(observed: &Observed<'_>, places: &[Place], late: &mut [Late]) {
     let mut by: Vec<DurNs> = places.iter().map(|place| late[place.late].by).collect();
     let length = median(&mut by);
     let quartile = |of: (usize, usize)| stats::lower_quantile(&mut by.clone(), of).unwrap_or_default();
@@ -120,11 +121,37 @@ fn recurring(places: &[Place], late: &mut [Late]) {
         |place| matches!(late[place.late].cause, Cause::Activity(_, dependency) if dependency.of_predecessor == 0.0),
     );
     let is_first = places.first().is_some_and(|place| place.node == 0);
+    let beside_others = places.iter().filter(|place| is_beside_others(observed, &late[place.late]));
+    if beside_others.count() * 2 > places.len() {
+        return;
+    }
     if is_regular && (!is_first || elsewhere.count() * 2 < places[0].runs) {
         for place in places {
             late[place.late].cause = Cause::Unrecorded(length);
         }
     }
+}
+
+/// Whether other streams of the device work for most of the time by which a start is late.
+fn is_beside_others(observed: &Observed<'_>, late: &Late) -> bool {
+    let activity = observed.activity(late.activity);
+    let (from, to) = (activity.start - late.by, activity.start);
+    let mut idle = late.by;
+    let streams = &observed.activities.streams;
+    let device = streams[activity.stream as usize].device;
+    let others =
+        streams.iter().enumerate().filter(|&(at, other)| at != activity.stream as usize && other.device == device);
+    for (_, stream) in others {
+        let first = stream.activities.partition_point(|&other| observed.activity(other).end <= from);
+        let during = stream.activities[first..].iter().map(|&other| observed.activity(other));
+        for other in during.take_while(|other| other.start < to) {
+            idle -= other.end.min(to).since(other.start.max(from));
+            if idle * 2 < late.by {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Late starts without a cause while work on another stream ran that was not recorded.

@@ -89,14 +89,14 @@ fn collect(draft: &Draft<'_>, durations: &Durations<'_>, task: u32, edges: &mut 
     edges.extend(into.map(|(from, of)| Edge { from, lag: of.effective_lag(durations.task(from)) }));
 }
 
-/// What a dependency holds back. Into a task that was taken out, order on its lane remains, without a gap; what only held back
-/// the task itself goes.
+/// What a dependency holds back. Into a task that was taken out, order on its lane and what it waited for on others remain, without a
+/// gap; what only held back the task itself goes.
 fn in_force(dependency: Dependency, is_gone: bool) -> Option<Dependency> {
-    use DependencyKind::{Anchor, Contention, LateStart, Launch, LaunchQueue, RankStart};
+    use DependencyKind::{Anchor, Contention, LateStart, Launch, LaunchQueue, RankStart, Stream};
     match dependency.kind {
         _ if !is_gone => Some(dependency),
-        Launch | LaunchQueue | Contention | LateStart | Anchor | RankStart => None,
-        DependencyKind::Stream => Some(Dependency::on_end(dependency.kind, DurNs::ZERO)),
+        Launch | LaunchQueue | Contention | Anchor | RankStart => None,
+        Stream | LateStart => Some(Dependency::on_end(dependency.kind, DurNs::ZERO)),
         _ => Some(dependency),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{ExecutionGraph, LaneId, OperatorId, Phase, TaskKind, launches_graph};
+use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, OperatorId, Phase, TaskKind, launches_graph};
 use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::units::TimeNs;
 
@@ -25,18 +25,14 @@ pub(super) struct Segment {
 ///
 /// # Arguments
 /// `within`: whether each traced task is of the iteration; `wanted`: into how many each run is cut.
-pub(super) fn of(draft: &mut Draft<'_>, chosen: &NodeSet, within: &[bool], wanted: Option<u64>) -> Vec<Segment> {
+pub(super) fn of(draft: &Draft<'_>, chosen: &NodeSet, within: &[bool], wanted: Option<u64>) -> Vec<Segment> {
     let order = Order::of(draft);
-    let mut lanes: BTreeMap<(LaneId, bool), Vec<Node>> = BTreeMap::new();
-    for (&lane, nodes) in &order.lanes {
-        for &node in nodes.iter().filter(|&&node| computes(draft.kind_of(node))) {
-            lanes.entry((lane, within[draft.beside(node).index()])).or_default().push(node);
-        }
-    }
-    let gradients = Gradients::of(draft, lanes.values().flatten());
+    let launched = order.launched(draft);
+    let gradients = Gradients::of(draft, launched.iter().flatten());
     let mut segments = Vec::new();
-    for nodes in lanes.values() {
-        let alike = |a: &Node, b: &Node| chosen.contains(*a) == chosen.contains(*b);
+    for nodes in &launched {
+        let side = |node: Node| (chosen.contains(node), within[draft.beside(node).index()]);
+        let alike = |a: &Node, b: &Node| side(*a) == side(*b);
         for run in nodes.chunk_by(alike).filter(|run| chosen.contains(run[0])) {
             let stages = stages(draft, run);
             let size = stages.len();
@@ -58,7 +54,7 @@ fn computes(kind: TaskKind) -> bool {
 }
 
 fn segment(
-    draft: &mut Draft<'_>,
+    draft: &Draft<'_>,
     order: &Order,
     chosen: &NodeSet,
     gradients: &Gradients,
@@ -213,6 +209,37 @@ impl Order {
             place[node.number(traced) as usize] = at;
         }
         Self { lanes, place, traced }
+    }
+
+    /// What computes, in the order in which it was launched: that of all streams of a device, which may take turns in one pass; that of a
+    /// stream for itself where calls were not recorded.
+    fn launched(&self, draft: &Draft<'_>) -> Vec<Vec<Node>> {
+        let graph = draft.graph();
+        let start = |node| draft.own_call_of(node).map(|call| graph.tasks[draft.beside(call)].measured_start);
+        let (mut together, mut alone) = (BTreeMap::<_, Vec<(TimeNs, Node)>>::new(), Vec::new());
+        for (&lane, nodes) in &self.lanes {
+            let nodes = || nodes.iter().copied().filter(|&node| computes(draft.kind_of(node)));
+            let device = match draft.lane(lane) {
+                Some(&Lane { rank, kind: LaneKind::Stream { device, .. }, .. }) => Some((rank, device)),
+                _ => None,
+            };
+            let Some(device) = device.filter(|_| nodes().any(|node| start(node).is_some())) else {
+                alone.push(nodes().collect());
+                continue;
+            };
+            // What has no call of its own follows what is before it on its stream.
+            let mut latest = TimeNs(i64::MIN);
+            let placed = nodes().map(|node| {
+                latest = start(node).map_or(latest, |start| start.max(latest));
+                (latest, node)
+            });
+            together.entry(device).or_default().extend(placed);
+        }
+        let in_order = |mut nodes: Vec<(TimeNs, Node)>| {
+            nodes.sort_by_key(|&(start, _)| start);
+            nodes.into_iter().map(|(_, node)| node).collect()
+        };
+        together.into_values().map(in_order).chain(alone).collect()
     }
 
     fn place(&self, node: Node) -> Option<usize> {

@@ -125,6 +125,15 @@ fn passes_in_no_order_are_counted_by_how_often_each_parameter_gets_a_gradient() 
 }
 
 #[test]
+fn passes_that_may_be_one_of_more_layers_than_the_optimizer_updates_say_so() {
+    let said = |schedule: &[Pass]| Steps::of(schedule, 64).loaded().diagnostics().count("passes-by-optimizer");
+    assert_eq!(said(&[F(0), F(1), B(1), B(0)]), 1, "from call to call");
+    for schedule in [&[F(0), F(1), B(0), B(1)][..], &[F(0), B(0), F(1), B(1)], &[F(0), B(0)]] {
+        assert_eq!(said(schedule), 0);
+    }
+}
+
+#[test]
 fn backward_passes_over_one_forward_pass_are_of_one_batch_and_one_set_of_parameters() {
     assert_eq!(told(&[F(0), B(0)]), (64.0, [12, 12, 24]));
     assert_eq!(told(&[F(0), B(0), B(0)]), (64.0, [12, 12, 24]));

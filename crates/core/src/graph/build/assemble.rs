@@ -83,6 +83,9 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     graph.passes = found.passes;
     // Where a step trains on some samples and is evaluated on others, its batch is what it trains on.
     let told = graph.batch_size.filter(|_| !found.evaluates);
+    if found.may_be_one > 1 {
+        graph.diagnostics.warn("passes-by-optimizer", by_optimizer(found.may_be_one));
+    }
     graph.batch_size = told.or_else(|| graph.usual_pass()).or(graph.batch_size);
     note_passes(&mut graph);
     note_updates(&mut graph);
@@ -99,6 +102,15 @@ fn note_updates(graph: &mut ExecutionGraph) {
              its time is in no figure",
         );
     }
+}
+
+/// What else an iteration may be whose `batches` only the optimizer's lists tell.
+fn by_optimizer(batches: u32) -> String {
+    format!(
+        "{batches} batches an iteration, told by gradients that are added up {batches} times as often as the optimizer's lists name tensors of \
+         their sizes: where it updates only a part of the parameters, or each rank its own part, it is one batch, throughput {batches} times \
+         less and parameters {batches} times more"
+    )
 }
 
 /// Says where the passes of a step run on batches of unlike size.

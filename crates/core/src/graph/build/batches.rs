@@ -29,6 +29,8 @@ pub(super) struct Found {
     pub(super) passes: Vec<Pass>,
     /// Whether some pass of the iteration trains nothing, on another number of samples than those that do.
     pub(super) evaluates: bool,
+    /// Batches of a rank that may be one, of which the optimizer updates a part; 0 where none may.
+    pub(super) may_be_one: u32,
 }
 
 /// Finds the passes of the iteration of each of `ranks`.
@@ -60,7 +62,9 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> Found {
     }
     let each = ranks.iter().zip(&graph.ranks).zip(&found);
     let begins = each.map(|((rank, part), calls)| begins(rank, part, calls)).collect();
-    Found { counts, begins, passes, evaluates }
+    let of_lists = found.iter().filter(|calls| told.is_none() && calls.may_be_one()).map(|calls| calls.batches);
+    let may_be_one = of_lists.max().unwrap_or_default();
+    Found { counts, begins, passes, evaluates, may_be_one }
 }
 
 /// The passes of a rank before its iteration and after it.
@@ -106,6 +110,13 @@ pub(super) struct Calls {
 }
 
 impl Calls {
+    /// Whether only the optimizer's lists tell these passes from one over as many like layers, of which the optimizer updates a part: the
+    /// backward pass goes back from call to call.
+    fn may_be_one(&self) -> bool {
+        let starts = || self.backward.iter().filter_map(|call| Some(call.forward?.1));
+        self.batches > 1 && self.count == 1 && starts().zip(starts().skip(1)).all(|(later, earlier)| earlier < later)
+    }
+
     /// Those of a rank within a span of time.
     fn of(graph: &ExecutionGraph, part: &RankPart, within: Range<TimeNs>) -> Self {
         let main = forward_lane(graph, part, &within);

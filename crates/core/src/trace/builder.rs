@@ -140,9 +140,21 @@ fn note_odd_sizes(lists: &[TensorArgs], names: &NameTable, diagnostics: &mut Dia
         let Some(first) = found.next() else { continue };
         let count = 1 + found.count() as u64;
         diagnostics.add_many(Severity::Warning, code, "", None, count, || {
-            format!("arguments of an operator are recorded {how} ({}); it was read as 0", printable(first))
+            format!("arguments of an operator are recorded {how} ({}); it was read as 0", printable(&readable(first)))
         });
     }
+}
+
+/// The list `dims` with a `?` for each size that is no whole number: what prints one looks as if it had worked it out.
+fn readable(dims: &str) -> String {
+    let is_between = |c: char| matches!(c, '[' | ']' | ',' | ' ');
+    let pieces = dims.split_inclusive(is_between);
+    let piece = |piece: &str| {
+        let size = piece.trim_end_matches(is_between);
+        let is_whole = size.chars().all(|c| c.is_ascii_digit() || c == '-');
+        if is_whole { piece.to_owned() } else { piece.replacen(size, "?", 1) }
+    };
+    pieces.map(piece).collect()
 }
 
 #[cfg(test)]

@@ -8,14 +8,15 @@ use crate::support::engine;
 
 const LAYERS: u32 = 3;
 
-/// A pass of a schedule: forward over a batch, backward over what a forward pass kept.
+/// A pass of a schedule: forward over a batch, backward over what a forward pass kept, the gradient of a loss ahead of that.
 #[derive(Clone, Copy)]
 enum Pass {
     Forward(u32),
     Backward(u32),
+    Loss,
 }
 
-use Pass::{Backward as B, Forward as F};
+use Pass::{Backward as B, Forward as F, Loss};
 
 /// Three steps of such passes through equal layers, with an update behind each; each batch has `samples`.
 struct Steps {
@@ -30,11 +31,11 @@ impl Steps {
         for step in 0..3 {
             let begins = steps.at;
             for &pass in schedule {
-                for layer in 0..LAYERS {
-                    match pass {
-                        F(batch) => steps.forward(100 * step + LAYERS * batch + layer, samples),
-                        B(batch) => steps.backward(100 * step + LAYERS * batch + LAYERS - 1 - layer, samples),
-                    }
+                let number = |batch: u32, layer: u32| 100 * step + LAYERS * batch + layer;
+                match pass {
+                    F(batch) => (0..LAYERS).for_each(|layer| steps.forward(number(batch, layer), samples)),
+                    B(batch) => (0..LAYERS).rev().for_each(|layer| steps.backward(number(batch, layer), samples)),
+                    Loss => steps.loss(),
                 }
             }
             steps.event("user_annotation", "Optimizer.step#Adam.step", 1, (0, 50), "");
@@ -88,6 +89,11 @@ impl Steps {
         self.at += 100;
     }
 
+    fn loss(&mut self) {
+        self.event("cpu_op", "autograd::engine::evaluate_function: MseLossBackward0", 1, (0, 20), "");
+        self.at += 30;
+    }
+
     fn text(&self, rank: u32) -> String {
         let info = format!(r#""distributedInfo":{{"rank":{rank},"world_size":2}}"#);
         format!(r#"{{{info},"traceEvents":[{}]}}"#, self.events.join(","))
@@ -131,6 +137,13 @@ fn passes_that_may_be_one_of_more_layers_than_the_optimizer_updates_say_so() {
     for schedule in [&[F(0), F(1), B(0), B(1)][..], &[F(0), B(0), F(1), B(1)], &[F(0), B(0)]] {
         assert_eq!(said(schedule), 0);
     }
+}
+
+#[test]
+fn layers_of_which_the_optimizer_updates_a_part_are_of_one_batch_where_there_is_one_loss() {
+    let samples = |schedule: &[Pass]| Steps::of(schedule, 64).loaded().replay.summary.samples();
+    let (one, each) = ([F(0), F(1), Loss, B(1), B(0)], [F(0), F(1), Loss, B(1), Loss, B(0)]);
+    assert_eq!([samples(&one), samples(&each)].map(|samples| samples as u64), [64, 128]);
 }
 
 #[test]

@@ -83,10 +83,10 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
     graph.passes = found.passes;
     // Where a step trains on some samples and is evaluated on others, its batch is what it trains on.
     let told = graph.batch_size.filter(|_| !found.evaluates);
+    graph.batch_size = told.or_else(|| graph.usual_pass()).or(graph.batch_size);
     if found.may_be_one > 1 {
         graph.diagnostics.warn("passes-by-optimizer", by_optimizer(found.may_be_one));
     }
-    graph.batch_size = told.or_else(|| graph.usual_pass()).or(graph.batch_size);
     note_passes(&mut graph);
     note_updates(&mut graph);
     (graph, timed)

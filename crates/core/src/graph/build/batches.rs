@@ -150,7 +150,8 @@ impl Calls {
     }
 
     /// How many passes there are in whatever order their calls stand, by gradients that are added up as often as parameters of their size are
-    /// updated, times a whole number; 1 where they are not, or backward passes go back over the same calls again.
+    /// updated, times a whole number; 1 where they are not, where some call of the backward pass, as that of a loss, runs less often, or
+    /// where backward passes go back over the same calls again.
     fn by_updates(&self, updated: &BTreeMap<u64, usize>) -> u32 {
         let mut times: BTreeMap<u64, usize> = BTreeMap::new();
         self.backward.iter().filter_map(|call| call.gradient).for_each(|size| *times.entry(size).or_default() += 1);
@@ -165,9 +166,16 @@ impl Calls {
         forward.sort_unstable();
         forward.dedup();
         match ratios[..] {
-            [Some(count @ 2..=MOST)] if all > 0 && forward.len() == all => count as u32,
+            [Some(count @ 2..=MOST)] if all > 0 && forward.len() == all && self.all_run_times(count) => count as u32,
             _ => 1,
         }
+    }
+
+    /// Whether each operator of the backward pass is called a multiple of `count` times.
+    fn all_run_times(&self, count: usize) -> bool {
+        let mut calls: BTreeMap<NameId, usize> = BTreeMap::new();
+        self.backward.iter().for_each(|call| *calls.entry(call.name).or_default() += 1);
+        calls.into_values().all(|calls| calls.is_multiple_of(count))
     }
 }
 

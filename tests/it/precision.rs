@@ -93,3 +93,13 @@ fn convolutions_and_batch_norms_in_16_bits_take_about_what_other_kernels_of_them
         assert!(error.abs() < within, "{named}: {error:+.3}");
     }
 }
+
+#[test]
+fn convolutions_of_a_type_without_units_take_no_longer_than_those_of_the_type_that_computes_them() {
+    for device in ["V100", "P100", "T4"] {
+        let swapped = format!("swap-gpu {device}");
+        let convolutions = |steps: &[&str]| operators_ms("resnet50-b32-fp32", "convolution", steps);
+        let (before, after) = (convolutions(&[&swapped]), convolutions(&[&swapped, "mixed-precision bf16"]));
+        assert!(after <= before && after > 0.9 * before, "{device}: {before} ms in fp32, {after} in bf16");
+    }
+}

@@ -260,10 +260,10 @@ impl CrossDevice<'_> {
         ModelledChange::Either { before, comparable, alone, error, known, least, adds, beyond }
     }
 
-    /// Whether the new work is priced by a fit of other kernels than the old was, of which nothing was fitted or that are convolutions:
-    /// matrix units do not run the vector kernel faster, they run another one.
+    /// Whether the new work is priced by a fit of other kernels than the old was, of which nothing was fitted or that are convolutions or
+    /// norms: matrix units do not run the vector kernel faster, they run another one.
     fn is_another_kernel(&self, (before, old): (&Estimate, &Work), (after, new): (&Estimate, &Work)) -> bool {
-        let is_told = before.model == SHARED || old.family == Family::Conv;
+        let is_told = before.model == SHARED || matches!(old.family, Family::Conv | Family::Norm);
         let domains = (fitted_domain(old, self.old.1), fitted_domain(new, self.new.1));
         is_told && after.model != SHARED && domains.0 != domains.1
     }

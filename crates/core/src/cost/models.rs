@@ -411,17 +411,20 @@ fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Co
     Some((Domain::of(&part)?, part))
 }
 
-/// `work` as a device computes it: of a type that it has no units for, in the type whose units take their place. Other work than products
-/// only where that has elements as large, since models read their bytes off the type.
+/// `work` as a device computes it: of a type that it has no units for, in the type whose units take their place. Attention
+/// only where that has elements as large, since its models read their bytes off the type.
 pub(super) fn on_units_there<'w>(work: &'w Work, device: &DeviceProfile) -> Cow<'w, Work> {
     let asked = work.precision;
     let unit = device.unit(asked).filter(|&unit| unit != asked && asked != Precision::Fp32);
     let Some(unit) = unit else { return Cow::Borrowed(work) };
     let precision = if unit == Precision::Fp32Matrix { Precision::Fp32 } else { unit };
     let new = Work { precision, ..work.clone() };
-    let is_as_large =
-        matches!(work.family, Family::Conv | Family::Attention) && element_bytes(work) == element_bytes(&new);
-    if work.family == Family::Gemm || is_as_large { Cow::Owned(new) } else { Cow::Borrowed(work) }
+    let is_as_large = work.family == Family::Attention && element_bytes(work) == element_bytes(&new);
+    if matches!(work.family, Family::Gemm | Family::Conv) || is_as_large {
+        Cow::Owned(new)
+    } else {
+        Cow::Borrowed(work)
+    }
 }
 
 /// A product that reads fewer bytes than its factors have, with factors of one type; `None` of any other work.

@@ -88,9 +88,7 @@ pub fn conv_work(size: &ConvSize, pass: ConvPass, dtype: DType, tf32: bool) -> W
 /// The convolution `work`, any pass of it, with `times` the images; anything else as it is.
 pub(crate) fn with_images(work: &Work, times: u64) -> Work {
     let mut more = work.clone();
-    let Shape::Conv { batch, channels_in, channels_out, r, s, groups, .. } = &mut more.shape else { return more };
-    let weight = elements(&[*channels_out, (*channels_in / (*groups).max(1)).max(1), *r, *s]);
-    let weight = weight.saturating_mul(element_bytes(work));
+    let (Some(weight), Shape::Conv { batch, .. }) = (weight_bytes(work), &mut more.shape) else { return more };
     *batch = batch.saturating_mul(times);
     let of_images = |bytes: u64| Bytes(bytes.saturating_mul(times));
     (more.read, more.written) = if work.written.0 == weight {
@@ -112,15 +110,16 @@ pub(crate) fn product(work: &Work) -> Cow<'_, Work> {
     let (outputs, taps) = (elements(&[batch, out_h, out_w]), elements(&[r, s]));
     let (from, to) = ((channels_in / groups).max(1), (channels_out / groups).max(1));
     let patch = from.saturating_mul(taps);
-    let (m, n, k) = if is_of_weight(work) { (to, patch, outputs) } else { (outputs, to, patch) };
+    let is_of_weight = weight_bytes(work) == Some(work.written.0);
+    let (m, n, k) = if is_of_weight { (to, patch, outputs) } else { (outputs, to, patch) };
     Cow::Owned(Work { family: Family::Gemm, shape: Shape::Gemm { batch: groups, m, n, k }.possible(), ..work.clone() })
 }
 
-/// Whether the convolution `work` computes the gradient of its weight.
-fn is_of_weight(work: &Work) -> bool {
-    let &Shape::Conv { channels_in, channels_out, r, s, groups, .. } = &work.shape else { return false };
+/// Bytes of the weight of the convolution `work`; `None` of other work.
+fn weight_bytes(work: &Work) -> Option<u64> {
+    let &Shape::Conv { channels_in, channels_out, r, s, groups, .. } = &work.shape else { return None };
     let weight = elements(&[channels_out, (channels_in / groups.max(1)).max(1), r, s]);
-    work.written.0 == weight.saturating_mul(element_bytes(work))
+    Some(weight.saturating_mul(element_bytes(work)))
 }
 
 /// The work of one pass of the convolution operator `name`, by the algorithm among its arguments, if there is one.

@@ -1,8 +1,8 @@
 //! Batch norm by the framework's own kernels: a block of threads to a channel, whose threads go over the images' rows of it one
 //! element after another.
 //!
-//! `t = start + trips · max(wait, issue · channels/SMs) / clock` of the statistics or of the gradient; applying them is a stream of bytes in
-//! blocks of an image's channel.
+//! `t = start + max(trips · max(wait, issue · channels/SMs) / clock, bytes / bandwidth)` of the statistics or of the gradient, which reads
+//! twice what the cache does not keep; applying them is a stream of bytes in blocks of an image's channel.
 
 use crate::cost::work::{Shape, Work};
 use crate::device::DeviceProfile;
@@ -32,12 +32,15 @@ pub(crate) fn channels_us(work: &Work, device: &DeviceProfile) -> Option<f64> {
     let is_gradient = read > 1.5 * written && written * 4.0 > read;
     let (wait, issue) = if is_gradient { (WAIT.1, ISSUE.1) } else { (WAIT.0, ISSUE.0) };
     let kept = KEPT * device.l2.0 as f64 / read.max(1.0);
-    let wait = wait * (1.0 + FROM_MEMORY / (1.0 + kept.powi(6)));
+    let missed = 1.0 / (1.0 + kept.powi(6));
+    let wait = wait * (1.0 + FROM_MEMORY * missed);
     let blocks = channels as f64 / f64::from(device.sm_count.max(1));
     let gone_over = trips(images, area) as f64 * wait.max(issue * blocks) / device.clock_mhz.max(1.0);
+    let bytes = if is_gradient { read * (1.0 + missed) + written } else { read };
+    let streamed = 1e6 * bytes / device.dram_bandwidth.0.max(1.0);
     // Statistics alone write two numbers a channel.
     let applied = if is_gradient || written * 4.0 < read { 0.0 } else { applied_us(work, device) };
-    Some(device.kernel_start.secs() * 1e6 + gone_over + applied)
+    Some(device.kernel_start.secs() * 1e6 + gone_over.max(streamed) + applied)
 }
 
 /// Applying the statistics of `work`, a kernel of its own.

@@ -112,6 +112,17 @@ fn other_edits_stand_before_or_behind_the_placing() {
 }
 
 #[test]
+fn what_was_placed_and_then_moved_takes_what_is_placed_there_at_once() {
+    let engine = engine();
+    let base = open("dlrm-ddp-fused-b256-fp32-cpu.kineto.json.gz");
+    let at_once = with(&engine, base, &["place-on H100-SXM"]).summary.device_time;
+    for first in ["MI300X", "B200"] {
+        let moved = with(&engine, base, &[&format!("place-on {first}"), "swap-gpu H100-SXM"]).summary.device_time;
+        assert_eq!(moved, at_once, "{first} first");
+    }
+}
+
+#[test]
 fn the_former_name_is_read_and_written_as_the_new_one() {
     let step = retime_core::scenario::parse_step("place-on-gpu V100").unwrap();
     assert_eq!(step.to_string(), "place-on V100");

@@ -76,6 +76,15 @@ impl From<NodeId> for Node {
     }
 }
 
+/// No GPU has a shorter kernel, whatever its figures say.
+const SHORTEST: DurNs = DurNs(1_000);
+
+/// A kernel that nothing is known of takes at least what every kernel of its device takes.
+fn shortest_kernel(device: Option<&DeviceProfile>) -> Prediction {
+    let duration = device.map_or(SHORTEST, |device| device.kernel_start.max(SHORTEST));
+    Prediction { duration, provenance: Provenance::Unmodelled, model: "", error: 1.0, extrapolated: true }
+}
+
 impl Draft<'_> {
     /// Changes the work of one task alone; an added one's time changes by the model's ratio.
     pub fn set_work_of(&mut self, node: Node, work: impl Into<Arc<Work>>) {
@@ -143,12 +152,20 @@ impl Draft<'_> {
         }
     }
 
+    /// What a kernel that nothing is known of takes on the device of a rank.
+    pub fn shortest_kernel(&self, rank: usize) -> Prediction {
+        shortest_kernel(self.device(rank).map(Arc::as_ref))
+    }
+
     /// What another device makes of an added task's time. Only what was measured anchors a prediction.
     fn on_device(&self, added: &Added, (from, to): (&DeviceProfile, &DeviceProfile)) -> Option<Change> {
         let (start, models) = (added.price.given()?, &self.context.models);
         let before = Placed { work: added.work.as_deref(), device: from };
         let after = Placed { device: to, ..before };
         let nothing = Placed { work: None, device: to };
+        if start == shortest_kernel(Some(from)) {
+            return Some(Change::Fixed(shortest_kernel(Some(to))));
+        }
         if start.provenance == Provenance::Absolute && before.work.is_some() {
             let anew = models.predict(None, nothing, after);
             if anew.provenance == Provenance::Absolute {

@@ -1,9 +1,9 @@
 //! What an operator puts on the device: its kernels, or the copy and wait of an operator that hands a number to the host.
 
-use crate::cost::{Caller, Launch, Prediction, Provenance, Work, planned_kernels, work_of};
+use crate::cost::{Caller, Launch, Prediction, Work, planned_kernels, work_of};
 use crate::graph::{NodeId, Operator, OperatorId, Phase, TaskKind};
 use crate::scenario::draft::{Draft, Source};
-use crate::units::{Bytes, DurNs};
+use crate::units::Bytes;
 
 use super::inputs::Input;
 
@@ -86,19 +86,10 @@ fn forward_of(draft: &Draft<'_>, operator: &Operator) -> Option<OperatorId> {
 
 fn piece(draft: &Draft<'_>, name: &str, work: Option<Work>, rank: usize) -> Piece {
     let priced = work.as_ref().and_then(|work| draft.price_new(work, rank));
-    let prediction = priced.unwrap_or_else(|| shortest(draft, rank));
+    let prediction = priced.unwrap_or_else(|| draft.shortest_kernel(rank));
     let (name, call) = (name.to_owned(), "cudaLaunchKernel");
     let (kind, bytes, source) = (TaskKind::Kernel, Bytes(0), Source::Given);
     Piece { name, kind, call, bytes, work, prediction, source, blocks: false }
-}
-
-/// No GPU has a shorter kernel, whatever its figures say.
-const SHORTEST: DurNs = DurNs(1_000);
-
-/// A kernel that nothing is known of takes at least what every kernel takes.
-fn shortest(draft: &Draft<'_>, rank: usize) -> Prediction {
-    let duration = draft.device(rank).map_or(SHORTEST, |device| device.kernel_start.max(SHORTEST));
-    Prediction { duration, provenance: Provenance::Unmodelled, model: "", error: 1.0, extrapolated: true }
 }
 
 fn read_back(draft: &Draft<'_>, rank: usize) -> Piece {

@@ -90,6 +90,16 @@ fn sort(rows: &mut [operators::Row], order: OpsOrder) {
     }
 }
 
+/// `amount` of a row's work: at least that where the work of some of its device time is not known, nothing where that of none is.
+fn as_far_as_known(row: &operators::Row, amount: String) -> String {
+    let shown = Percent(row.work_share).to_string();
+    match row.work_share {
+        _ if row.device_ns <= 0 || shown == Percent(1.0).to_string() => amount,
+        share if share > 0.0 => format!("≥ {amount}"),
+        _ => "–".to_owned(),
+    }
+}
+
 fn table(rows: &[operators::Row]) -> output::Table {
     let header = &[
         "count",
@@ -111,8 +121,8 @@ fn table(rows: &[operators::Row]) -> output::Table {
             row.count.to_string(),
             DurNs(row.host_ns).to_string(),
             DurNs(row.device_ns).to_string(),
-            format!("{:.3}", row.flop / 1e9),
-            format!("{:.2}", row.bytes as f64 / 1e6),
+            as_far_as_known(row, format!("{:.3}", row.flop / 1e9)),
+            as_far_as_known(row, format!("{:.2}", row.bytes as f64 / 1e6)),
             row.predicted_ns.map_or("–".to_owned(), |ns| DurNs(ns).to_string()),
             // Of what part of the device time: next to the whole of it a prediction of a part would mislead.
             row.predicted_ns.map_or(String::new(), |_| format!("{:.0}", Percent(row.predicted_share))),

@@ -75,7 +75,7 @@ impl Table {
 
     fn is_numeric(&self, column: usize) -> bool {
         let numeric = |cell: &String| {
-            cell.is_empty() || cell == "–" || cell.starts_with(|c: char| c.is_ascii_digit() || "+-−×".contains(c))
+            cell.is_empty() || cell == "–" || cell.starts_with(|c: char| c.is_ascii_digit() || "+-−×≥".contains(c))
         };
         !self.rows.is_empty() && self.rows.iter().all(|row| row.get(column).is_none_or(numeric))
     }

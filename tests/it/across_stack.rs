@@ -102,3 +102,21 @@ fn layers_of_a_table_go_by_the_names_that_it_gives_them() {
     assert!((kernels(&halved, 0) * 2 - kernels(&answer, 0)).abs() <= 2);
     assert_eq!(kernels(&halved, 3), kernels(&answer, 3));
 }
+
+#[test]
+fn kernels_in_no_layer_or_of_unknown_work_are_told_and_their_work_is_no_zero() {
+    let graph = "h200/mlp-graph1-b4096-fp32-cuda.kineto.json.gz";
+    let said = layers(&[graph], &[]);
+    assert!(said.contains("of kernel time (") && said.contains("is in no layer"), "{said}");
+    assert!(said.contains("of unknown work: it counts as none"), "{said}");
+    let answer = json(&[graph], &[]);
+    let time = |key: &str| answer[key].as_u64().unwrap();
+    assert!(2 * time("outside_layers_ns") > time("kernels_ns") && 2 * time("unknown_work_ns") > time("kernels_ns"));
+    let eager = json(&["h200/mlp-b4096-fp32-cuda.kineto.json.gz"], &[]);
+    assert!(10 * eager["outside_layers_ns"].as_u64().unwrap() < eager["kernels_ns"].as_u64().unwrap());
+    let mut command = Command::cargo_bin("retime").unwrap();
+    let output = command.args(["ops", "--by", "family"]).arg(sample(graph)).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let products = text.lines().find(|line| line.trim_end().ends_with("gemm")).unwrap();
+    assert_eq!(products.matches('–').count(), 4, "{products}");
+}

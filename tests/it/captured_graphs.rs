@@ -155,3 +155,17 @@ fn what_was_captured_opens_again_as_it_was() {
     let (own, again) = (steady(&["simulate", &trace, "--step", "cuda-graph"]), steady(&["simulate", &file]));
     assert!((again / own - 1.0).abs() < 0.005, "{again} for {own}");
 }
+
+/// No graph holds a wait of the host for the device: what is launched behind one is another graph's.
+#[test]
+fn a_wait_for_the_device_parts_a_graph_so_that_the_export_takes_further_edits_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("graph.json").display().to_string();
+    let trace = sample("h200/gpt2-small-b8-fp32-cuda.kineto.json.gz").display().to_string();
+    json(&["export", &trace, "--step", "cuda-graph", "-o", &file]);
+    let steady = |arguments: &[&str]| json(arguments)["steady_ns"].as_f64().unwrap();
+    let faster = "scale kind=kernel x0.5";
+    let own = steady(&["simulate", &trace, "--step", "cuda-graph", "--step", faster]);
+    let again = steady(&["simulate", &file, "--step", faster]);
+    assert!((again / own - 1.0).abs() < 0.01, "{again} for {own}");
+}

@@ -274,3 +274,11 @@ fn allocations_beyond_the_device_are_left_out_and_it_is_said() {
         assert_ne!(loaded.replay.summary.fits, Some(true));
     }
 }
+
+#[test]
+fn what_a_fused_cast_is_given_is_held_as_long_as_others_need_it() {
+    let opened = Opened::of(&["h200/gpt2-small-b8-fp32-cuda.kineto.json.gz"]);
+    let (fuse, bf16) = ("fuse family=elementwise", "mixed-precision bf16");
+    let (first, second) = (opened.under(&[fuse, bf16]), opened.under(&[bf16, fuse]));
+    assert_eq!(first.peak_bytes, second.peak_bytes);
+}

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::headless::output::{self, Table};
 use crate::session::{LayerStudy, StudyTable, study_title};
 use retime_core::analysis::roofline::Limit;
-use retime_core::units::{Bytes, Percent};
+use retime_core::units::{Bytes, DurNs, Percent};
 
 /// Numbers of the kernels by name and of the models side by side among the analyses.
 const BY_NAME: u8 = 10;
@@ -33,6 +33,7 @@ pub(super) fn overview(answer: &LayerStudy, top: usize, out: &mut dyn Write) -> 
         let bound = sum.bound.map_or("unknown", Limit::name);
         writeln!(out, "model on {}: {gflop:.3} GFLOP, {traffic}, bound by {bound}", answer.device)?;
     }
+    left_out(answer, out)?;
     for stage in &answer.stages {
         let [begin, middle, end] = [stage.begin, stage.middle, stage.end].map(Percent);
         writeln!(out, "{}: begin {begin:.0}, middle {middle:.0}, end {end:.0}: {}", stage.metric, stage.dominant)?;
@@ -47,6 +48,20 @@ pub(super) fn overview(answer: &LayerStudy, top: usize, out: &mut dyn Write) -> 
     output::text(&Table::from(answer.types()).first(top), &mut *out)?;
     writeln!(out, "\nkernels by name")?;
     output::text(&Table::from(answer.analysis(BY_NAME)).first(top), out)
+}
+
+/// What of the kernels' time is in no layer, and what of it counts without work.
+fn left_out(answer: &LayerStudy, out: &mut dyn Write) -> io::Result<()> {
+    let all = answer.kernels_ns;
+    let share = |part: DurNs| Percent(part.0 as f64 / all.0.max(1) as f64);
+    let parts = [
+        (answer.outside_layers_ns, "in no layer: its operators were not recorded"),
+        (answer.unknown_work_ns, "of unknown work: it counts as none, here and below"),
+    ];
+    for (part, why) in parts.into_iter().filter(|(part, _)| *part > DurNs::ZERO) {
+        writeln!(out, "{part} of {all} of kernel time ({:.1}) is {why}", share(part))?;
+    }
+    Ok(())
 }
 
 /// The tables of the `chosen` analyses.

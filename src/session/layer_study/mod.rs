@@ -33,6 +33,12 @@ pub struct LayerStudy {
     pub optimal_batch: Option<u64>,
     /// The batch size of all that follows.
     pub batch: Option<u64>,
+    /// Time of all kernels.
+    pub kernels_ns: DurNs,
+    /// That of kernels in no layer: their operators were not recorded.
+    pub outside_layers_ns: DurNs,
+    /// That of kernels whose work is not known: they count as having none.
+    pub unknown_work_ns: DurNs,
     /// Layers in order.
     pub layers: Vec<Layer>,
     layer_latency: Vec<Series<DurNs>>,
@@ -117,7 +123,13 @@ impl LayerStudy {
         let levels: Vec<_> =
             runs.iter().filter(same).filter_map(|run| Some((run.recorded?, run.table.latency))).collect();
         let types = layers::by_type(&table.layers);
+        let kernel_time = |counts: fn(&LayerKernel) -> bool| {
+            table.kernels.iter().filter(|kernel| counts(kernel)).map(|kernel| kernel.duration_ns).sum()
+        };
         Some(Self {
+            kernels_ns: kernel_time(|_| true),
+            outside_layers_ns: kernel_time(|kernel| kernel.layer.is_none()),
+            unknown_work_ns: kernel_time(|kernel| kernel.computed_with.is_none()),
             device: first.device,
             runs: runs.len(),
             other_runs: runs.len() - first.runs,

@@ -62,6 +62,8 @@ pub struct Row {
     pub flop: f64,
     /// Memory traffic, as far as known.
     pub bytes: u64,
+    /// Share of the device time whose work is known: of the rest neither arithmetic nor traffic is.
+    pub work_share: f64,
     /// What bounds most of the device time whose work is known.
     pub bound: Option<Bound>,
     /// What the cost models say of the device time they cover.
@@ -99,6 +101,8 @@ struct Sum {
     device: DurNs,
     flop: Flop,
     bytes: Bytes,
+    /// Device time whose work is known.
+    worked: DurNs,
     compute_bound: DurNs,
     memory_bound: DurNs,
     predicted: DurNs,
@@ -277,6 +281,7 @@ impl Sum {
         let placed = predictor.and_then(|it| Some((it, device_of(graph, node, it)?)));
         self.flop.0 += placed.map_or(work.flop.0, |(_, device)| flop_done(work, device));
         self.bytes += work.bytes();
+        self.worked += took;
         if self.longest.is_none_or(|(longest, _)| took > longest) {
             self.longest = Some((took, node));
         }
@@ -306,6 +311,7 @@ impl Sum {
             device_ns: self.device.0,
             flop: self.flop.0,
             bytes: self.bytes.0,
+            work_share: share(self.worked, self.device),
             bound: known.then_some(bound),
             predicted_ns: predicted,
             predicted_share: share(self.covered, self.device),

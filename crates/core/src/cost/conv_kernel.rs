@@ -54,6 +54,10 @@ pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, rea
         let bytes = changed(change, part, backward, tensors);
         return Some(moved(bytes, bytes));
     }
+    if kernel_name::pads_channels(name) {
+        let bytes = if part.at == 0 { tensors.input } else { tensors.weights };
+        return Some(moved(bytes, bytes));
+    }
     if name.contains("scalePackedTensor") {
         return Some(moved(0, if backward { tensors.input } else { tensors.output }));
     }
@@ -66,7 +70,7 @@ pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, rea
         return Some(work);
     }
     Some(match kernel_name::role(name, Family::Conv) {
-        Role::SplitReduction => summed(&of_pass(whole, name, caller, reading)),
+        Role::SplitReduction => summed(&split_pass(whole, name, caller, reading)),
         Role::Layout if kernel_name::unfolds(name) => moved(tensors.input, unfolded(&whole)),
         Role::Layout => moved(whole.written.0, whole.written.0),
         _ if part.beside => return None,
@@ -151,6 +155,16 @@ fn of_pass(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading) -> Wo
     let pass = caller.operator.contains("backward").then(|| kernel_name::conv_pass(name)).flatten();
     let again = |pass| operators::conv_pass_work(caller.operator, caller.operands?, pass, reading);
     pass.and_then(again).unwrap_or(whole)
+}
+
+/// The pass whose parts `name` adds up: where it does not say, of several that of the smallest result, whose reduction is the longest.
+fn split_pass(whole: Work, name: &str, caller: &Caller<'_>, reading: Reading) -> Work {
+    let Some(operands) = caller.operands.filter(|_| kernel_name::conv_pass(name).is_none()) else {
+        return of_pass(whole, name, caller, reading);
+    };
+    let passes = operators::conv_passes(operators::bare(caller.operator), operands).into_iter();
+    let work = |pass| operators::conv_pass_work(caller.operator, operands, pass, reading);
+    passes.filter_map(work).min_by_key(|work| work.written).unwrap_or(whole)
 }
 
 fn tile_products(whole: &Work, name: &str) -> Option<Work> {
@@ -244,6 +258,37 @@ mod tests {
         let name = "sm90_xmma_wgrad_indexed_implicit_gemm_f32f32_tf32f32_f32_execute_split_k_kernel_cudnn_train";
         let sum = kernel("aten::convolution_backward", name, 1, 2);
         assert_eq!((sum.family, sum.read.0, sum.written.0), (Family::Reduction, 2 * WEIGHTS, WEIGHTS));
+    }
+
+    #[test]
+    fn parts_that_do_not_say_of_which_pass_they_are_are_of_the_smallest_result() {
+        for name in [
+            "void cutlass__5x_cudnn::Kernel<cutlass__5x_cudnn::reduction::kernel::ReduceSplitK<>>",
+            "void cublasLt::splitKreduce_kernel<32, 16, int, float>",
+        ] {
+            let sum = kernel("aten::convolution_backward", name, 0, 1);
+            assert_eq!((sum.family, sum.written.0), (Family::Reduction, WEIGHTS), "{name}");
+        }
+        let sum = kernel("aten::conv2d", "void cublasLt::splitKreduce_kernel<32, 16, int, float>", 0, 1);
+        assert_eq!(sum.written.0, OUTPUT);
+    }
+
+    #[test]
+    fn a_mangled_name_computes_though_its_parts_change_layouts() {
+        let name = "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS4_52Conv2dWgradOutputGradient\
+                    TileAccessIteratorOptimizedINS_9transform29PitchLinearWarpRakedThreadMapINS";
+        let product = kernel("aten::convolution_backward", name, 0, 1);
+        assert!(product.flop.0 > 0.0 && product.written.0 == WEIGHTS);
+    }
+
+    #[test]
+    fn channels_are_padded_tensor_by_tensor() {
+        let name = "void nhwcAddPaddingKernel<__nv_bfloat16, __nv_bfloat16, float, true, (cudnnKernelDataType_t)0>";
+        for operator in ["aten::conv2d", "aten::convolution_backward"] {
+            let padded = [0, 1].map(|at| kernel(operator, name, at, 2));
+            assert!(padded.iter().all(|work| work.family == Family::Movement && work.flop.0 == 0.0));
+            assert_eq!(padded.map(|work| work.written.0), [INPUT, WEIGHTS]);
+        }
     }
 
     #[test]

@@ -63,6 +63,11 @@ const FAMILY_PARTS: [(Family, &[&str]); 14] = [
             "cudnn::cnn",
             "conv_depthwise",
             "bgrad",
+            "addpadding",
+            "scudnn",
+            "884cudnn",
+            "1688cudnn",
+            "16816cudnn",
         ],
     ),
     (
@@ -166,6 +171,7 @@ pub fn role(kernel: &str, family: Family) -> Role {
             if has(&[
                 "splitkreduce",
                 "splitk_reduce",
+                "reducesplitk",
                 "execute_split_k",
                 "reduce_kernel",
                 "reduce_wgrad",
@@ -175,8 +181,11 @@ pub fn role(kernel: &str, family: Family) -> Role {
             Role::SplitReduction
         }
         Family::Conv if unfolds(kernel) => Role::Layout,
+        // Mangled names hold those of all their parts.
+        Family::Conv if has(&["implicitgemm"]) => Role::Main,
         Family::Conv
             if has(&[
+                "addpadding",
                 "nchwtonhwc",
                 "nhwctonchw",
                 "nchwtofolded",
@@ -242,7 +251,10 @@ pub(crate) fn is_setup(kernel: &str) -> bool {
         "DeviceCompactInitKernel",
         "RadixSortExclusiveSum",
         "lpnorm_cleanup",
-        // Of batch norms of MIOpen: the sums of all blocks become a mean and a variance, or gradients, of each channel.
+        // Of batch norms: sums become a mean and a variance, or gradients, of each channel.
+        "batch_norm_update_stats",
+        "batch_norm_gather_statistics",
+        "batch_norm_reduce_statistics",
         "SpatialFinalMeanVariance",
         "SpatialFinalDScaleDBias",
     ];
@@ -265,6 +277,11 @@ pub(crate) fn layout_change(kernel: &str) -> Option<LayoutChange> {
     } else {
         kernel.contains("nhwcToNchw").then_some(LayoutChange::ToChannelsFirst)
     }
+}
+
+/// Whether `kernel` copies a tensor of a convolution into one with more channels, or back.
+pub(crate) fn pads_channels(kernel: &str) -> bool {
+    kernel.contains("AddPadding")
 }
 
 /// Whether `kernel` computes the gradient of a convolution's weights.

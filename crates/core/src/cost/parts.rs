@@ -8,7 +8,7 @@ use crate::graph::{ExecutionGraph, NodeId, OperatorId, TaskKind};
 use crate::intern::NameId;
 use crate::units::{Bytes, Flop, elements};
 
-use super::kernel_name::{LayoutChange, is_spectrum, is_weight_gradient, kernel_family, layout_change};
+use super::kernel_name::{LayoutChange, is_spectrum, is_weight_gradient, kernel_family, layout_change, pads_channels};
 use super::work::{Family, Shape, Work};
 
 /// Which of an operator's kernels of one kind a kernel is.
@@ -59,7 +59,8 @@ impl Named {
         let layout = layout_change(name).map(Kind::Layout);
         let kind = layout.or_else(|| is_weight_gradient(name).then_some(Kind::WeightGradient));
         let family = kernel_family(name);
-        Self { kind, ordered: kind.is_some() || is_spectrum(name), family }
+        let ordered = kind.is_some() || is_spectrum(name) || pads_channels(name);
+        Self { kind, ordered, family }
     }
 
     /// Whether it computes what operators of several kernels are launched for.

@@ -99,7 +99,7 @@ pub(super) fn work(name: &str, args: Args<'_>) -> Option<Work> {
             (Layout::HeadsFirst, 11)
         }
         "_scaled_dot_product_flash_attention_for_cpu_backward" => (Layout::HeadsFirst, 7),
-        "_cudnn_attention_forward" => (Layout::HeadsFirst, 8),
+        "_cudnn_attention_forward" => (Layout::HeadsFirst, 10),
         "_scaled_dot_product_cudnn_attention_backward" | "_cudnn_attention_backward" => (Layout::HeadsFirst, 14),
         "_flash_attention_forward" => (Layout::LengthFirst, 8),
         "_flash_attention_backward" => (Layout::LengthFirst, 11),
@@ -135,7 +135,7 @@ fn size(query: &[u64], key: &[u64], layout: Layout, causal: bool) -> Option<Atte
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::operators::tests::operands;
+    use crate::cost::operators::tests::{operands, value};
 
     const SIZE: AttentionSize =
         AttentionSize { batch: 2, heads: 8, kv_heads: 8, queries: 128, keys: 128, dim: 64, causal: false };
@@ -146,6 +146,16 @@ mod tests {
         let found = work("_scaled_dot_product_efficient_attention", Args::new(&args)).unwrap();
         assert!((found.flop.0 - 414_720_000.0).abs() < 1.0, "{found:?}");
         assert_eq!(found.bytes().0, 4 * 4 * 12 * (100 * (64 + 80) + 300 * (64 + 80)));
+    }
+
+    #[test]
+    fn a_log_sum_that_is_asked_for_is_no_causal_mask() {
+        let mut args = operands(&[&[16, 12, 128, 64], &[16, 12, 128, 64], &[16, 12, 128, 64]]);
+        args.inputs.extend(["", "", "", "128", "128", "True", "0.1", "False"].map(value));
+        let flop = |args: &_| work("_cudnn_attention_forward", Args::new(args)).unwrap().flop.0;
+        assert!((flop(&args) - 4.0 * 16.0 * 12.0 * 128.0 * 128.0 * 64.0).abs() < 1.0);
+        args.inputs[10] = value("True");
+        assert!(flop(&args) < 0.51 * 4.0 * 16.0 * 12.0 * 128.0 * 128.0 * 64.0);
     }
 
     #[test]

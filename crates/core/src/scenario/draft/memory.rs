@@ -5,7 +5,7 @@ use crate::graph::{NodeId, OperatorId};
 use crate::units::{Bytes, TimeNs};
 
 use super::merge::Combine;
-use super::{Draft, Node};
+use super::{Draft, Node, Source};
 
 /// A part of the forward pass that runs again before its backward pass, in the measured time of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,5 +150,14 @@ impl Draft<'_> {
         let merged = self.works.merged.values().map(|merge| (merge.members.as_slice(), merge.combine));
         let added = self.structure.added.iter().map(|added| (added.members.as_slice(), Combine::Batch));
         merged.chain(added).filter(|(members, _)| !members.is_empty())
+    }
+
+    /// The traced tasks among those whose work added ones do of traced and added ones.
+    pub(in crate::scenario) fn merged_into_added(&self) -> impl Iterator<Item = (Vec<NodeId>, Combine)> {
+        let traced = |node: &Node| if let Node::Traced(node) = node { Some(*node) } else { None };
+        self.structure.added.iter().filter_map(move |added| match &added.source {
+            Source::Merges(members, combine) => Some((members.iter().filter_map(traced).collect(), *combine)),
+            _ => None,
+        })
     }
 }

@@ -250,7 +250,8 @@ impl<'b> RemovedOperators<'b> {
         let graph = draft.graph();
         let removed = tasks_of_operators(graph, draft.removed());
         let mut merged = FxHashMap::default();
-        for (members, combine) in draft.merged_members() {
+        let own = draft.merged_members().map(|(members, combine)| (members.to_vec(), combine));
+        for (members, combine) in own.chain(draft.merged_into_added()) {
             let operators: Vec<OperatorId> = members.iter().filter_map(|&node| graph.tasks[node].operator).collect();
             merged.extend(operators.iter().copied().zip(passed_on(graph, &operators, combine)));
         }

@@ -11,7 +11,7 @@ use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{Stage, StepReport, Transform};
-use crate::units::DurNs;
+use crate::units::{DurNs, TimeNs};
 
 use super::report::count;
 
@@ -24,7 +24,7 @@ struct CudaGraph {
 
 pub(super) const EDIT: Grammar = Grammar {
     name: "cuda-graph",
-    help: "launches the kernels of a step as one graph per thread: launches and the host time between them go",
+    help: "launches the kernels of a step as one graph per thread, between two waits for the device: launches and the host time between them go",
     example: "cuda-graph phase=forward",
     forms: &[Form {
         arguments: &[Argument::selector().optional()],
@@ -125,24 +125,43 @@ impl CudaGraph {
         let mut last_on: BTreeMap<LaneId, (LaneId, CopyStep)> = BTreeMap::new();
         let mut launches: Vec<Launch> = kernels.into_iter().filter_map(|kernel| Launch::of(draft, kernel)).collect();
         launches.sort_by_key(|launch| draft.graph().tasks[draft.beside(launch.call)].measured_start);
+        let waits = waits(draft);
         for launch in launches {
             let from @ (lane, step) = (draft.lane_of(launch.call), copies.step(draft.beside(launch.kernel)));
             let part = parts.entry(from).or_default();
             let before = last_on.insert(draft.lane_of(launch.kernel), from);
             *part += u32::from(before.is_some_and(|before| before != from));
-            groups.entry(Group { lane, step, part: *part }).or_default().push(launch);
+            let at = draft.graph().tasks[draft.beside(launch.call)].measured_start;
+            let waited = waits.get(&lane).map_or(0, |waits| waits.partition_point(|&wait| wait <= at));
+            groups.entry(Group { lane, step, part: *part, waited }).or_default().push(launch);
         }
         groups.retain(|_, launches| launches.len() > 1);
         groups
     }
 }
 
-/// A graph: what a thread launches in a step until work that another thread launched comes between on a stream.
+/// A graph: what a thread launches in a step until work that another thread launched comes between on a stream, or the thread waits for the
+/// device, which no graph does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     lane: LaneId,
     step: CopyStep,
     part: u32,
+    /// How often the thread waited before.
+    waited: usize,
+}
+
+/// When each thread waited for the device, in order.
+fn waits(draft: &Draft<'_>) -> BTreeMap<LaneId, Vec<TimeNs>> {
+    let is_wait = |edge: &DraftEdge| matches!(edge.kind(), DependencyKind::HostWait | DependencyKind::HiddenWait);
+    let joints = draft.nodes().filter(|&node| draft.kind_of(node) == TaskKind::Joint && !draft.is_gone(node));
+    let mut waits: BTreeMap<LaneId, Vec<TimeNs>> = BTreeMap::new();
+    for joint in joints.filter(|&joint| draft.edges_into(joint).any(|edge| is_wait(&edge))) {
+        let at = draft.graph().tasks[draft.beside(joint)].measured_start;
+        waits.entry(draft.lane_of(joint)).or_default().push(at);
+    }
+    waits.values_mut().for_each(|of_lane| of_lane.sort_unstable());
+    waits
 }
 
 /// Lets no call wait for room in the queue until one of `captured` has run, since their graph takes one place whatever it holds, nor until

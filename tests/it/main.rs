@@ -32,6 +32,7 @@ mod many_ranks;
 mod memory;
 mod one_price;
 mod operator_edits;
+mod other_models;
 mod papers_page;
 mod parameterised;
 mod pass_orders;

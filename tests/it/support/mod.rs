@@ -7,6 +7,7 @@ pub mod program;
 #[cfg(all(feature = "tui", unix))]
 pub mod pty;
 pub mod readers;
+pub mod recording;
 pub mod walks;
 
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use crate::intern::NameTable;
+use crate::units::elements;
 
 use super::{Operands, Operator};
 
@@ -72,6 +73,52 @@ pub(super) fn candidates(operators: &[Operator], operands: &[Operands], names: &
     }
 }
 
+/// An operator on the batch that has weights.
+pub(super) struct Layer<'a> {
+    /// Dimensions of what it is given beside its weights, a batch first.
+    pub(super) given: &'a [u64],
+    /// How wide what it gives is: its last dimension, or the channels of images.
+    pub(super) width: Option<u64>,
+    /// Whether it gives images, whose second dimension is the channels.
+    pub(super) has_channels_first: bool,
+    /// Whether it is given indices of rows.
+    pub(super) looks_up: bool,
+}
+
+impl<'a> Layer<'a> {
+    /// The layer that an operator is; `None` where it is none or its arguments were not recorded.
+    pub(super) fn of(operator: &Operator, operands: &'a [Operands], names: &NameTable) -> Option<Self> {
+        let name = names.get(operator.name);
+        let weight = weight_place(name)?;
+        let operands = operands.get(operator.operands?.0 as usize)?;
+        let looks_up = name == "aten::embedding";
+        let given = operands.dims(usize::from(looks_up || name == PRODUCT))?;
+        let weight = operands.dims(weight);
+        let has_channels_first = name.contains("conv") || (name == "aten::batch_norm" && given.len() > 2);
+        let width = match name {
+            "aten::embedding" | PRODUCT => weight.and_then(<[u64]>::last),
+            "aten::layer_norm" => given.last(),
+            _ => weight.and_then(<[u64]>::first),
+        };
+        Some(Self { given, width: width.copied(), has_channels_first, looks_up })
+    }
+
+    /// How many rows of its width it gives, where it gives no images.
+    pub(super) fn rows(&self) -> u64 {
+        let outer = self.given.len() - usize::from(!self.looks_up).min(self.given.len());
+        elements(&self.given[..outer])
+    }
+}
+
+/// The place of the weight among the arguments of an operator on the batch; `None` for other operators.
+fn weight_place(name: &str) -> Option<usize> {
+    match name {
+        "aten::embedding" => Some(0),
+        PRODUCT | "aten::layer_norm" => Some(2),
+        name => BATCHED.contains(&name).then_some(1),
+    }
+}
+
 /// Dimensions of the weights that operators on the batch are given, each once.
 ///
 /// # Complexity
@@ -82,13 +129,7 @@ pub(super) fn weights<'a>(
     names: &NameTable,
 ) -> BTreeSet<&'a [u64]> {
     let weight = |operator: &Operator| {
-        let place = match names.get(operator.name) {
-            "aten::embedding" => 0,
-            PRODUCT | "aten::layer_norm" => 2,
-            name if BATCHED.contains(&name) => 1,
-            _ => return None,
-        };
-        operands.get(operator.operands?.0 as usize)?.dims(place)
+        operands.get(operator.operands?.0 as usize)?.dims(weight_place(names.get(operator.name))?)
     };
     all.filter_map(weight).filter(|dims| !dims.is_empty()).collect()
 }

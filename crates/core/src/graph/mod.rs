@@ -4,6 +4,7 @@
 //! [`build`](mod@build) and `iteration`; knows no device model, no cost and no scenario.
 
 pub(crate) mod batch_size;
+mod beside;
 pub mod build;
 mod convolution;
 pub mod copies;
@@ -168,7 +169,16 @@ impl ExecutionGraph {
     /// What the batch size may be, the likeliest first, where the trace leaves open which of several it is; else empty, or
     /// [`batch_size`](Self::batch_size) alone.
     pub fn batch_candidates(&self) -> Vec<u64> {
-        batch_size::candidates(&self.operators, &self.operands, &self.names)
+        let own = self.operators_but(0..self.operators.len(), &self.beside_training());
+        batch_size::candidates(&own, &self.operands, &self.names)
+    }
+
+    /// The batch size, where one and no other is told.
+    fn told_batch(&self) -> Option<u64> {
+        match self.batch_candidates()[..] {
+            [only] => Some(only),
+            _ => None,
+        }
     }
 
     /// Why the batch size is not known, in one line that says how to tell it.

@@ -66,7 +66,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         collectives: with_members(drafted, &ordered),
         tasks: ordered.graph,
         lanes,
-        batch_size: operators.batch_size(&names),
+        batch_size: None,
         batches: 1,
         passes: Vec::new(),
         operators: operators.list,
@@ -76,6 +76,7 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };
+    graph.batch_size = graph.told_batch();
     let found = batches::find(ranks, &graph);
     graph.batches = found.counts.iter().copied().max().unwrap_or(1);
     let each = found.counts.into_iter().zip(found.begins);

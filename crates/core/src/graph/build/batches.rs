@@ -47,15 +47,18 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> Found {
     };
     let counts: Vec<u32> = ranks.iter().zip(&found).map(of_rank).collect();
     let each = || graph.ranks.iter().zip(&found).zip(&counts).filter(|((_, calls), count)| calls.batches == **count);
-    let mut passes: Vec<Pass> = each().flat_map(|((part, calls), _)| calls.sizes(graph, part, true)).collect();
-    let beside: Vec<Pass> = each().flat_map(|((part, calls), _)| calls.untrained(graph, part, &own(part))).collect();
+    let alone = graph.beside_training();
+    let mut passes: Vec<Pass> =
+        each().flat_map(|((part, calls), _)| calls.sizes((graph, &alone), part, true)).collect();
+    let beside: Vec<Pass> =
+        each().flat_map(|((part, calls), _)| calls.untrained((graph, &alone), part, &own(part))).collect();
     let has = |batch: u64| passes.iter().any(|pass| pass.batch == batch);
     let evaluates = !passes.is_empty() && beside.iter().any(|pass| !has(pass.batch));
     let is_unlike = passes.windows(2).any(|pair| pair[0].batch != pair[1].batch)
         || counts.windows(2).any(|pair| pair[0] != pair[1]);
     if is_unlike || evaluates {
         passes.extend(beside);
-        passes.extend(each().flat_map(|((part, _), _)| of_other_steps(graph, part)));
+        passes.extend(each().flat_map(|((part, _), _)| of_other_steps((graph, &alone), part)));
         passes.sort_by_key(|pass| (pass.rank, pass.from));
     } else {
         passes.clear();
@@ -68,11 +71,11 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> Found {
 }
 
 /// The passes of a rank before its iteration and after it.
-fn of_other_steps(graph: &ExecutionGraph, part: &RankPart) -> Vec<Pass> {
+fn of_other_steps((graph, alone): (&ExecutionGraph, &[bool]), part: &RankPart) -> Vec<Pass> {
     let beside = [TimeNs(i64::MIN)..part.iteration_start, part.iteration_end..TimeNs(i64::MAX)];
     let of = |within: Range<TimeNs>| {
         let calls = Calls::of(graph, part, within.clone());
-        [calls.sizes(graph, part, false), calls.untrained(graph, part, &within)].concat()
+        [calls.sizes((graph, alone), part, false), calls.untrained((graph, alone), part, &within)].concat()
     };
     beside.into_iter().flat_map(of).collect()
 }

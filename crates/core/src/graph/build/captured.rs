@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::align::common_subsequence;
-use crate::graph::{ExecutionGraph, NodeId, Operands, OperandsId, Operator, OperatorId, Phase, TaskKind, batch_size};
+use crate::graph::{ExecutionGraph, NodeId, Operands, OperandsId, Operator, OperatorId, Phase, TaskKind};
 use crate::intern::{NameId, NameTable};
 use crate::trace::{EventId, Trace};
 use crate::units::DurNs;
@@ -257,9 +257,7 @@ impl Captures {
             graph.tasks[node].operator = Some(operator);
         }
         graph.operators = all;
-        if let [only] = batch_size::candidates(&graph.operators, &graph.operands, &graph.names)[..] {
-            graph.batch_size = Some(only);
-        }
+        graph.batch_size = graph.told_batch().or(graph.batch_size);
     }
 
     /// Appends the operators of a piece as called where `replay` was launched; `number` is that of each operator before it.

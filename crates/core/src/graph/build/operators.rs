@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase, batch_size};
+use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase};
 use crate::intern::{NameId, NameTable};
 use crate::trace::{EventId, MODULE_CALL, Sequence, TensorArgsId, Trace};
 use crate::units::TimeNs;
@@ -22,14 +22,6 @@ pub(super) struct OperatorTable {
 }
 
 impl OperatorTable {
-    /// The batch size, where one and no other is told.
-    pub(super) fn batch_size(&self, names: &NameTable) -> Option<u64> {
-        match batch_size::candidates(&self.list, &self.operands, names)[..] {
-            [only] => Some(only),
-            _ => None,
-        }
-    }
-
     /// The id of `operands`, which are added if they are new.
     pub(super) fn operands(&mut self, operands: &Operands) -> OperandsId {
         if let Some(&known) = self.known.get(operands) {

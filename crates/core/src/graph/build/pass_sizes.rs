@@ -7,20 +7,27 @@ use crate::units::{DurNs, TimeNs};
 
 use super::batches::{Call, Calls};
 
+/// The graph, and of each operator whether it stands beside what is trained.
+type Told<'a> = (&'a ExecutionGraph, &'a [bool]);
+
 impl Calls {
     /// Each pass that trains, with its batch, in order of time; empty where not each tells one size.
     ///
     /// # Complexity
     /// O(passes · operators).
-    pub(super) fn sizes(&self, graph: &ExecutionGraph, part: &RankPart, is_counted: bool) -> Vec<Pass> {
+    pub(super) fn sizes(&self, (graph, alone): Told<'_>, part: &RankPart, is_counted: bool) -> Vec<Pass> {
         let Some(main) = self.main.filter(|_| !self.backward.is_empty()) else { return Vec::new() };
+        let is_trained = self.trained();
         let mut from = 0;
         let pass = |own: &Vec<Call>| {
             let before = || {
                 let (begins, ends) = (*self.forward.get(from)?, own.first()?.start);
-                Some((begins, between(graph, main, begins..ends).to_vec()))
+                Some((begins, graph.operators_but(places(graph, main, begins..ends), alone).into_owned()))
             };
-            let (begins, operators) = forward_of(graph, own).or_else(before)?;
+            let (begins, mut operators) = forward_of((graph, alone), own).or_else(before)?;
+            let fed_from = self.fed_from((graph, alone), &is_trained, from, begins);
+            operators.extend_from_slice(&graph.operators[places(graph, main, fed_from..begins)]);
+            let begins = fed_from;
             from = self.forward.partition_point(|&at| at <= own[own.len() - 1].start);
             match batch_size::candidates(&operators, &graph.operands, &graph.names)[..] {
                 [batch] => Some(Pass { rank: part.rank, from: begins, batch, is_counted }),
@@ -31,6 +38,20 @@ impl Calls {
         passes.sort_by_key(|pass| pass.from);
         passes.dedup_by_key(|pass| pass.from);
         passes
+    }
+
+    /// When the first of the layers begins that run right before a pass that begins at `begins`, from the call at place `from` on, without gradients, and do not stand alone.
+    fn fed_from(&self, (graph, alone): Told<'_>, is_trained: &[bool], from: usize, begins: TimeNs) -> TimeNs {
+        let Some(main) = self.main else { return begins };
+        let until = self.forward.partition_point(|&at| at < begins);
+        let before = (from.min(until)..until).rev().take_while(|&at| !is_trained[at]);
+        let calls = before
+            .map(|at| (at, places(graph, main, self.forward[at]..self.next(self.forward[at], &(begins..begins)))));
+        let own = calls.take_while(|(_, own)| !alone.get(own.clone()).is_some_and(|alone| alone.contains(&true)));
+        let has_layers = |own: &Range<usize>| {
+            !batch_size::weights(graph.operators[own.clone()].iter(), &graph.operands, &graph.names).is_empty()
+        };
+        own.filter(|(_, own)| has_layers(own)).last().map_or(begins, |(at, _)| self.forward[at])
     }
 
     /// The calls of each backward pass. Where passes stand in no order that calls tell of, a forward pass is as many calls that follow one
@@ -55,27 +76,29 @@ impl Calls {
         if passes.iter().all(is_one) { passes } else { Vec::new() }
     }
 
-    /// Forward passes that no backward pass goes back over though they give the same weights to operators as those of `trained` do, where
-    /// each tells its batch: evaluations, and what runs again before the backward pass.
+    /// Forward passes that no backward pass goes back over though they give the same weights to operators as those of `trained` do, or that
+    /// stand `alone`, where each tells its batch: evaluations, what runs again before the backward pass, and other models.
     ///
     /// # Complexity
     /// O(passes · operators).
-    pub(super) fn untrained(&self, graph: &ExecutionGraph, part: &RankPart, within: &Range<TimeNs>) -> Vec<Pass> {
+    pub(super) fn untrained(&self, (graph, alone): Told<'_>, part: &RankPart, within: &Range<TimeNs>) -> Vec<Pass> {
         let Some(main) = self.main.filter(|_| !self.backward.is_empty()) else { return Vec::new() };
         let is_trained = self.trained();
+        let none: &[bool] = &[];
         let all: Vec<Operator> =
-            self.each(graph).iter().filter_map(|pass| Some(forward_of(graph, pass)?.1)).flatten().collect();
+            self.each(graph).iter().filter_map(|pass| Some(forward_of((graph, none), pass)?.1)).flatten().collect();
         let kept = || self.forward.iter().zip(&is_trained).filter(|(_, trained)| **trained).map(|(at, _)| *at);
-        let on_main: Vec<Operator> =
-            kept().flat_map(|at| between(graph, main, at..self.next(at, within)).to_vec()).collect();
+        let own = |at: TimeNs| places(graph, main, at..self.next(at, within));
+        let on_main: Vec<Operator> = kept().flat_map(|at| graph.operators[own(at)].to_vec()).collect();
         let known = batch_size::weights(all.iter().chain(&on_main), &graph.operands, &graph.names);
-        let places: Vec<usize> = (0..self.forward.len()).collect();
-        let alike = places.chunk_by(|&a, &b| is_trained[a] == is_trained[b]).filter(|run| !is_trained[run[0]]);
-        let pass = |run: &[usize]| {
-            let (first, last) = (self.forward[run[0]], self.forward[*run.last()?]);
-            let operators = between(graph, main, first..self.next(last, within));
+        let runs = self.runs((graph, alone), &is_trained, own);
+        let pass = |run: Range<usize>| {
+            let (first, last) = (self.forward[run.start], self.forward[run.end - 1]);
+            let run = places(graph, main, first..self.next(last, within));
+            let stands_alone = alone.get(run.clone()).is_some_and(|alone| alone.contains(&true));
+            let operators = &graph.operators[run];
             let weights = batch_size::weights(operators.iter(), &graph.operands, &graph.names);
-            if weights.is_empty() || !weights.is_subset(&known) {
+            if weights.is_empty() || !(stands_alone || weights.is_subset(&known)) {
                 return None;
             }
             match batch_size::candidates(operators, &graph.operands, &graph.names)[..] {
@@ -83,7 +106,32 @@ impl Calls {
                 _ => None,
             }
         };
-        alike.filter_map(pass).collect()
+        runs.into_iter().filter_map(pass).collect()
+    }
+
+    /// Places of forward calls one after another that no backward pass goes back over, and whose layers stand alone or do not. Calls
+    /// without layers belong to those before them.
+    fn runs(
+        &self,
+        (graph, alone): Told<'_>,
+        is_trained: &[bool],
+        own: impl Fn(TimeNs) -> Range<usize>,
+    ) -> Vec<Range<usize>> {
+        let mut runs: Vec<(Range<usize>, Option<bool>)> = Vec::new();
+        for (at, &start) in self.forward.iter().enumerate().filter(|(at, _)| !is_trained[*at]) {
+            let call = own(start);
+            let stands_alone = alone.get(call.clone()).is_some_and(|alone| alone.contains(&true));
+            let has_layers =
+                !batch_size::weights(graph.operators[call].iter(), &graph.operands, &graph.names).is_empty();
+            let kind = has_layers.then_some(stands_alone);
+            match runs.last_mut() {
+                Some((run, known)) if run.end == at && (known.is_none() || kind.is_none() || *known == kind) => {
+                    (run.end, *known) = (at + 1, known.or(kind));
+                }
+                _ => runs.push((at..at + 1, kind)),
+            }
+        }
+        runs.into_iter().map(|(run, _)| run).collect()
     }
 
     /// Of each call of the forward pass whether a backward pass goes back over it; where none tells of any, whether one follows.
@@ -106,21 +154,22 @@ impl Calls {
     }
 }
 
-/// The operators of a lane that start within a span of time.
-fn between(graph: &ExecutionGraph, lane: LaneId, within: Range<TimeNs>) -> &[Operator] {
+/// Places of the operators of a lane that start within a span of time.
+fn places(graph: &ExecutionGraph, lane: LaneId, within: Range<TimeNs>) -> Range<usize> {
     let before = |time: TimeNs| move |it: &Operator| (it.lane, it.start) < (lane, time);
     let [first, last] = [within.start, within.end].map(|time| graph.operators.partition_point(before(time)));
-    graph.operators.get(first..last).unwrap_or_default()
+    first..last.max(first)
 }
 
-/// When the forward pass begins over whose calls a backward pass goes, and its operators on each thread; `None` where it tells of none.
-fn forward_of(graph: &ExecutionGraph, pass: &[Call]) -> Option<(TimeNs, Vec<Operator>)> {
+/// When the forward pass begins over whose calls a backward pass goes, and its operators on each thread but those that stand alone; `None`
+/// where it tells of none.
+fn forward_of((graph, alone): Told<'_>, pass: &[Call]) -> Option<(TimeNs, Vec<Operator>)> {
     let mut known: Vec<(LaneId, TimeNs)> = pass.iter().filter_map(|call| call.forward).collect();
     known.sort_unstable();
     let begins = known.iter().map(|&(_, at)| at).min()?;
     let of_lane = |own: &[(LaneId, TimeNs)]| {
         let ((lane, first), (_, last)) = (own[0], own[own.len() - 1]);
-        between(graph, lane, first..last + DurNs(1)).to_vec()
+        graph.operators_but(places(graph, lane, first..last + DurNs(1)), alone).into_owned()
     };
     Some((begins, known.chunk_by(|a, b| a.0 == b.0).flat_map(of_lane).collect()))
 }
@@ -128,7 +177,8 @@ fn forward_of(graph: &ExecutionGraph, pass: &[Call]) -> Option<(TimeNs, Vec<Oper
 /// What the batch of the forward call may be that a call of a backward pass goes back over.
 fn own_size(graph: &ExecutionGraph, call: &Call) -> Vec<u64> {
     let Some((lane, at)) = call.forward else { return Vec::new() };
-    let operators = between(graph, lane, at..at + DurNs(1));
+    let operators = &graph.operators[places(graph, lane, at..at + DurNs(1))];
     let ends = operators.first().map_or(at, |operator| operator.start + operator.dur);
-    batch_size::candidates(between(graph, lane, at..ends.max(at + DurNs(1))), &graph.operands, &graph.names)
+    let own = places(graph, lane, at..ends.max(at + DurNs(1)));
+    batch_size::candidates(&graph.operators[own], &graph.operands, &graph.names)
 }

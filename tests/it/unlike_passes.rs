@@ -160,6 +160,55 @@ fn stages_of_a_pipeline_and_ranks_of_unlike_parameters_are_no_copies() {
     assert_eq!((alike.replay.summary.replicas, told(&alike, "unlike-parameters")), (2, 0));
 }
 
+/// A collective of the ranks `group` that moves so many numbers.
+fn collective(step: &mut Recording, (name, kernel): (&str, &str), thread: u64, numbers: u64, group: &[u64]) {
+    step.launches += 1;
+    let args = json!({"correlation": step.launches, "device": 0, "stream": 20, "Collective name": name,
+        "In msg nelems": numbers, "Out msg nelems": numbers, "Group size": group.len(), "dtype": "Float",
+        "Process Group Name": format!("{group:?}"), "Process Group Ranks": format!("{group:?}")});
+    step.event("cuda_runtime", "cudaLaunchKernel", thread, (0, 5), &args);
+    step.event("kernel", kernel, 20, (20, 30), &args);
+    step.at += 60;
+}
+
+/// A stage of a pipeline whose gradients `copies` add up and whose step has a number that `all` do.
+fn stage(rank: u64, width: u64, pair: &[u64], copies: &[u64], all: &[u64]) -> Recording {
+    let reduce = ("allreduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+    Recording::of_steps(3, |step| {
+        let first = step.forward(64, width, 1, true);
+        let name = if rank == pair[0] { "send" } else { "recv" };
+        collective(step, (name, "ncclDevKernel_SendRecv"), 1, 65_536, pair);
+        step.backward(first, 64, width);
+        if copies.len() > 1 {
+            collective(step, reduce, 2, 3 * width * width, copies);
+        }
+        collective(step, reduce, 1, 1, all);
+        step.update("Adam", width);
+    })
+}
+
+#[test]
+fn a_number_that_all_stages_add_up_makes_no_copies_of_them() {
+    let told = |loaded: &Loaded| (loaded.replay.summary.replicas, loaded.diagnostics().count("pipeline-stages"));
+    let two = job(&[stage(0, 1024, &[0, 1], &[0], &[0, 1]), stage(1, 512, &[0, 1], &[1], &[0, 1])]);
+    assert_eq!(told(&two), (1, 1));
+    let all = [0, 1, 2, 3];
+    let four = job(&[
+        stage(0, 1024, &[0, 2], &[0, 1], &all),
+        stage(1, 1024, &[1, 3], &[0, 1], &all),
+        stage(2, 512, &[0, 2], &[2, 3], &all),
+        stage(3, 512, &[1, 3], &[2, 3], &all),
+    ]);
+    assert_eq!(told(&four), (2, 1));
+    // Ranks that share out a sequence send parts of it and add up all gradients: copies, as far as is told.
+    let both = [0, 1];
+    let ring = both.map(|rank| stage(rank, 1024, &both, &both, &both));
+    assert_eq!(told(&job(&ring)), (2, 0));
+    // One rank of four is loaded.
+    let one = job(&[stage(0, 1024, &[0, 2], &[0, 1], &all)]);
+    assert_eq!(told(&one), (2, 1));
+}
+
 #[test]
 fn layers_of_a_rank_are_of_its_own_samples() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,11 @@
 //! What collectives are for: from their kinds, their process groups, the ranks in them and their place in the step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cost::CollectiveKind;
 use crate::graph::{Collective, ExecutionGraph, NodeId, OperatorId, Phase, RankPart, TaskKind};
 use crate::intern::NameId;
+use crate::memory::parameters::updated_bytes;
 use crate::units::TimeNs;
 
 /// What a collective carries.
@@ -46,6 +47,14 @@ impl Role {
 /// Part of the all-reduced bytes of a backward pass from which a group that reduces as many in the forward pass reduces activations:
 /// tensor parallelism reduces the same in both, data-parallel ranks only statistics in the forward pass.
 const AS_MUCH: f64 = 0.25;
+
+/// Part of the bytes that a rank's largest gradients come to from which another group that adds some up holds copies: numbers of a step,
+/// as norms and losses, are less.
+const LITTLE: f64 = 0.01;
+
+/// Part of the bytes of their parameters from which ranks that send to one another are copies all the same, as where they share out a
+/// sequence: of stages only some parameters are the same.
+const MOST_OF: f64 = 0.5;
 
 /// What a process group does, all its collectives together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,8 +137,8 @@ impl Roles {
 }
 
 /// How many ranks of the job are copies of one another, and why that is not all of them. Where ranks send and receive what they compute, a
-/// rank has as many copies as ranks add up its gradients with it; where ranks that nothing joins update unlike parameters, one is no copy
-/// of another.
+/// rank has as many copies as ranks add up its gradients with it, but for groups that hold one which it sends to and add up only some of
+/// them; where ranks that nothing joins update unlike parameters, one is no copy of another.
 ///
 /// # Arguments
 /// `of`: what each collective carries.
@@ -140,15 +149,10 @@ fn copies(graph: &ExecutionGraph, of: &[Role], steps: &Steps) -> (u32, Option<Un
     let is_passed_on = |one: &Collective| is_send(one) && !(steps.looks_up && graph.names.get(one.group).is_empty());
     let is_only = graph.collectives.iter().all(is_passed_on);
     if graph.collectives.iter().any(is_passed_on) && (steps.is_told || is_only) {
-        let mut largest = vec![1; graph.ranks.len()];
-        for (one, _) in graph.collectives.iter().zip(of).filter(|(_, role)| role.is_data_parallel()) {
-            let size = if one.group_size > 0 { one.group_size } else { all };
-            let ranks = one.members.iter().map(|&member| graph.lanes[graph.tasks[member].lane.0 as usize].rank);
-            for place in ranks.filter_map(|rank| graph.place_of(rank)) {
-                largest[place] = size.max(largest[place]);
-            }
-        }
-        let copies = largest.into_iter().min().unwrap_or(all);
+        let pairs: BTreeSet<Vec<usize>> =
+            graph.collectives.iter().filter(|one| is_send(one)).map(|one| places(graph, one)).collect();
+        let adds_up = graph.collectives.iter().zip(of).filter(|(_, role)| role.is_data_parallel()).map(|(one, _)| one);
+        let copies = fewest_copies(graph, adds_up, &pairs);
         return (copies, (copies < all).then_some(Unlike::Stages));
     }
     // How often parameters of a size are updated follows from what a rank's iteration was taken to be.
@@ -160,6 +164,52 @@ fn copies(graph: &ExecutionGraph, of: &[Role], steps: &Steps) -> (u32, Option<Un
         return (1, Some(Unlike::Parameters));
     }
     (all, None)
+}
+
+/// How many ranks add up their gradients with the rank that does so with the fewest, in groups that do it with much of them: a norm of
+/// all gradients and whether some number overflowed is known to all ranks.
+///
+/// # Arguments
+/// `pairs`: ranks that send to one another, by position.
+fn fewest_copies<'a>(
+    graph: &ExecutionGraph,
+    adds_up: impl Iterator<Item = &'a Collective>,
+    pairs: &BTreeSet<Vec<usize>>,
+) -> u32 {
+    let belongs = graph.iteration_tasks();
+    let is_own = |one: &&Collective| one.members.iter().any(|member| belongs[member.index()]);
+    // Bytes by ranks and how large their group is.
+    let mut groups: BTreeMap<(Vec<usize>, u32), f64> = BTreeMap::new();
+    for one in adds_up.filter(is_own) {
+        let size = if one.group_size > 0 { one.group_size } else { graph.job_size() };
+        *groups.entry((places(graph, one), size)).or_default() += one.bytes.0 as f64;
+    }
+    let updated = updated(graph);
+    let mut by_rank: Vec<BTreeMap<u32, f64>> = vec![BTreeMap::new(); graph.ranks.len()];
+    for ((places, size), bytes) in groups {
+        let sends = pairs.iter().any(|pair| pair.len() > 1 && pair.iter().all(|place| places.contains(place)));
+        let all = places.iter().map(|&place| updated[place]).fold(0.0, f64::max);
+        if !sends || (all > 0.0 && bytes >= MOST_OF * all) {
+            places.iter().for_each(|&place| *by_rank[place].entry(size).or_default() += bytes);
+        }
+    }
+    let largest = |groups: &BTreeMap<u32, f64>| {
+        let most = groups.values().copied().fold(0.0, f64::max);
+        groups.iter().rev().find(|&(_, &bytes)| bytes >= LITTLE * most).map_or(1, |(&size, _)| size)
+    };
+    by_rank.iter().map(largest).min().unwrap_or(1)
+}
+
+/// By rank the bytes of the parameters that it updates, 0 where that is not known.
+fn updated(graph: &ExecutionGraph) -> Vec<f64> {
+    let bytes = |part: &RankPart| updated_bytes(graph, part).map_or(0.0, |(parameters, _)| parameters as f64);
+    graph.ranks.iter().map(bytes).collect()
+}
+
+/// The ranks of a collective that are loaded, by position.
+fn places(graph: &ExecutionGraph, one: &Collective) -> Vec<usize> {
+    let ranks = one.members.iter().map(|&member| graph.lanes[graph.tasks[member].lane.0 as usize].rank);
+    ranks.filter_map(|rank| graph.place_of(rank)).collect()
 }
 
 fn kind_of(graph: &ExecutionGraph, one: &Collective) -> Option<CollectiveKind> {

@@ -16,6 +16,13 @@ fn told(loaded: &Loaded) -> u64 {
     loaded.diagnostics().count("evaluation-passes")
 }
 
+/// Parameters, gradients and the optimizer's state in KiB, and what is not in them.
+fn memory(loaded: &Loaded) -> ([u64; 3], Vec<String>) {
+    let memory = loaded.replay.summary.memory.clone().unwrap();
+    let kinds = [memory.kinds.parameters, memory.kinds.gradients, memory.kinds.optimizer];
+    (kinds.map(|bytes| bytes.0 >> 10), memory.unknown)
+}
+
 /// A linear layer of that width on such a tensor.
 fn linear(step: &mut Recording, dims: &[u64], width: u64, kept: bool) {
     let inner = dims[dims.len() - 1];
@@ -101,4 +108,46 @@ fn layers_without_gradients_that_feed_a_trained_head_have_its_batch() {
         tokens(step);
     };
     assert_eq!(trained(&both, 8 * 128), ((Some(8), 8.0), 1));
+}
+
+#[test]
+fn weights_that_nothing_trains_are_counted_once_or_named() {
+    let beside = |others: &dyn Fn(&mut Recording)| {
+        let loaded = Recording::of_steps(3, |step| {
+            others(step);
+            step.train(64, WIDTH);
+            step.update("Adam", WIDTH);
+        });
+        let (kinds, unknown) = memory(&loaded.loaded());
+        (kinds, unknown.iter().filter(|what| what.contains("without gradients")).count())
+    };
+    assert_eq!(beside(&|_| ()), ([3072, 3072, 6144], 0));
+    // A teacher of three layers of 1024 x 1024.
+    let teacher = |step: &mut Recording| {
+        step.forward(64, 1024, 1, false);
+    };
+    assert_eq!(beside(&teacher), ([3072 + 3 * 4096, 3072, 6144], 1));
+    // A reference whose weights are as large as those that are trained, or is what is trained.
+    let reference = |step: &mut Recording| {
+        step.forward(64, WIDTH, 1, false);
+    };
+    assert_eq!(beside(&reference), ([3072, 3072, 6144], 1));
+}
+
+#[test]
+fn the_state_of_an_optimizer_that_is_not_known_is_named_beside_others() {
+    let of = |wide: &str, narrow: &str| {
+        let loaded = Recording::of_steps(3, |step| {
+            step.train(64, 1024);
+            step.train(64, 512);
+            step.update(wide, 1024);
+            step.update(narrow, 512);
+        });
+        let (kinds, unknown) = memory(&loaded.loaded());
+        (kinds[2] >> 10, unknown.iter().any(|what| what.contains("Muon")))
+    };
+    assert_eq!(of("Adam", "Adam"), (30, false));
+    assert_eq!(of("Adam", "Muon"), (24, true));
+    assert_eq!(of("Muon", "Adam"), (6, true));
+    assert_eq!(of("SGD", "Muon"), (0, true));
 }

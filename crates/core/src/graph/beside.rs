@@ -79,7 +79,7 @@ impl ExecutionGraph {
     }
 
     /// Of each operator whether a backward pass goes back over it, over one that it calls or one that calls it; empty where it is told of none.
-    fn gone_over(&self) -> Vec<bool> {
+    pub(crate) fn gone_over(&self) -> Vec<bool> {
         let mut own = vec![false; self.operators.len()];
         for forward in self.operators.iter().filter_map(|operator| operator.forward) {
             own[forward.0 as usize] = true;

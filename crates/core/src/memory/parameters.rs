@@ -1,13 +1,13 @@
 //! How large the parameters of a rank are, and what the optimizer keeps beside them, as far as operators tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
 use crate::cost::operators::bare;
 use crate::graph::{ExecutionGraph, NodeId, Operand, OperatorId, Phase, RankPart, lookup_total_at};
 use crate::intern::{NameId, printable};
-use crate::units::{TimeNs, elements, total};
+use crate::units::{Bytes, TimeNs, elements, total};
 
 use super::callers::operators_of;
 use super::optimizers::{self, class, known};
@@ -28,6 +28,8 @@ pub(super) struct Parameters {
     pub(super) optimizer: u64,
     /// Why `optimizer` is not known, where it is not.
     pub(super) unknown_optimizer: Option<String>,
+    /// What to say of weights that nothing trains, where there are any.
+    pub(super) untrained: Option<String>,
 }
 
 impl Parameters {
@@ -58,16 +60,25 @@ pub(super) fn read(rank: Rank<'_>) -> Parameters {
         found.gradients.clone_from(&found.each);
     }
     if !trains {
-        let (each, at): (Vec<u64>, Vec<TimeNs>) = weights(graph, &ids).into_iter().unzip();
+        let (each, at): (Vec<u64>, Vec<TimeNs>) =
+            weights(graph, &ids).iter().map(|named| (named.bytes, graph.operators[named.by.0 as usize].start)).unzip();
         let is_kept = once(part, &each, &at);
         found.each = kept(each, &is_kept);
+    } else if !found.accumulated.is_empty() {
+        let (more, said) = untrained(graph, part, &ids);
+        found.each.extend(more);
+        found.untrained = said;
     }
     if rank.tables.iter().any(|&bytes| bytes > 0) && !has_dense_tables(graph, &ids) {
         found.each.extend(rank.tables);
     }
     let (states, unknown) = states_per_parameter(graph, part, &ids, rank.device_work);
     let by_lists = optimizers::state_by_lists(&part.optimizers);
-    found.unknown_optimizer = unknown.filter(|_| trains && by_lists.is_none());
+    let of_one = optimizers::unknown(&part.optimizers).map(|class| match by_lists {
+        Some(_) => format!("what {} keeps is not known", printable(class)),
+        None => format!("what {} keeps is not known, and as much is counted as others keep", printable(class)),
+    });
+    found.unknown_optimizer = of_one.or(unknown.filter(|_| by_lists.is_none())).filter(|_| trains);
     if trains {
         let of_gradients = by_lists.unwrap_or_else(|| total(found.gradients.iter().copied()).saturating_mul(states));
         let of_lookups = ids.iter().flat_map(|&id| states_of_lookup(name(graph, id), arguments(graph, id)));
@@ -90,7 +101,8 @@ pub(crate) fn updated_bytes(graph: &ExecutionGraph, part: &RankPart) -> Option<(
         graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device()).collect();
     let (states, unknown) = states_per_parameter(graph, part, &ids, &device_work);
     let by_lists = optimizers::state_by_lists(&part.optimizers);
-    let is_known = (unknown.is_none() || by_lists.is_some()) && parameters > 0;
+    let is_told = unknown.is_none() || by_lists.is_some();
+    let is_known = is_told && optimizers::unknown(&part.optimizers).is_none() && parameters > 0;
     is_known.then(|| (parameters, by_lists.unwrap_or_else(|| parameters.saturating_mul(states))))
 }
 
@@ -221,12 +233,47 @@ fn updated(graph: &ExecutionGraph, part: &RankPart) -> Vec<u64> {
     sizes.into_iter().flat_map(|(size, count)| std::iter::repeat_n(size, count)).collect()
 }
 
+/// Weights that nothing trains: those larger than every parameter that has a gradient, which are no part of one; and what to say of them, and
+/// of others that are given to layers without gradients.
+fn untrained(graph: &ExecutionGraph, part: &RankPart, ids: &[OperatorId]) -> (Vec<u64>, Option<String>) {
+    let is_accumulation = |id: &&OperatorId| name(graph, **id) == "torch::autograd::AccumulateGrad";
+    let trained: BTreeSet<u64> = ids
+        .iter()
+        .filter(is_accumulation)
+        .filter_map(|&id| Some(arguments(graph, id).first()?.stored_elements()))
+        .collect();
+    let largest = trained.last().copied().unwrap_or_default();
+    let over = graph.gone_over();
+    let is_alone = |named: &&Named| !over.is_empty() && !over[named.by.0 as usize];
+    let (larger, others): (Vec<Named>, Vec<Named>) =
+        weights(graph, ids).into_iter().partition(|named| named.elements > largest);
+    let each: Vec<u64> = larger.iter().map(|named| named.bytes).collect();
+    let count = in_one_pass(part, &each);
+    // Of several batches each pass is given them.
+    let is_told = part.batches.max(1) == 1 || count < each.len();
+    let (each, alike) = if is_told { (each[..count].to_vec(), Vec::new()) } else { (Vec::new(), larger) };
+    let left: u64 = total(others.iter().filter(is_alone).chain(&alike).map(|named| named.bytes));
+    let said = match (each.is_empty(), left) {
+        (true, 0) => None,
+        (false, 0) => Some("weights without gradients other than as operators are given them".to_owned()),
+        (_, left) => Some(format!(
+            "weights of layers that run without gradients, {} as they are given, if they are not those that are trained",
+            Bytes(left)
+        )),
+    };
+    (each, said)
+}
+
+/// A weight that an operator is given.
+struct Named {
+    bytes: u64,
+    elements: u64,
+    by: OperatorId,
+}
+
 /// Weights by their role in the outermost operators that name them. A product's weight with the dimensions of the embedding
 /// of a vocabulary is that embedding: small language models, in which it counts, share the two.
-///
-/// # Returns
-/// The bytes of each and when it is named.
-fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<(u64, TimeNs)> {
+fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<Named> {
     let mut counted_until = OperatorId(0);
     let mut each = Vec::new();
     let mut embeddings: Vec<&[u64]> = Vec::new();
@@ -243,9 +290,9 @@ fn weights(graph: &ExecutionGraph, ids: &[OperatorId]) -> Vec<(u64, TimeNs)> {
         };
         let named = roles.iter().filter_map(|&at| arguments.get(at));
         let is_embedding = bare(name(graph, id)) == "embedding";
-        let found = named.filter(|it| is_embedding || !is_shared(it)).map(bytes).filter(|&size| size > 0);
+        let found = named.filter(|it| (is_embedding || !is_shared(it)) && bytes(it) > 0);
         let before = each.len();
-        each.extend(found.map(|size| (size, graph.operators[id.0 as usize].start)));
+        each.extend(found.map(|it| Named { bytes: bytes(it), elements: it.stored_elements(), by: id }));
         if is_embedding {
             let is_vocabulary = |dims: &&[u64]| matches!(dims, [rows, dim] if rows / 8 >= *dim);
             embeddings.extend(arguments.first().and_then(Operand::dims).filter(is_vocabulary));

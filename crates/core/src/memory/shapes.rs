@@ -41,6 +41,7 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     if known.each.is_empty() {
         unknown.push("parameters: neither gradients nor weights were recorded".to_owned());
     }
+    unknown.extend(known.untrained.clone());
     if let Some(why) = &known.unknown_optimizer {
         unknown.push(format!("the optimizer's state: {why}"));
     }

@@ -190,7 +190,9 @@ fn fewest_copies<'a>(
         let sends = pairs.iter().any(|pair| pair.len() > 1 && pair.iter().all(|place| places.contains(place)));
         let all = places.iter().map(|&place| updated[place]).fold(0.0, f64::max);
         if !sends || (all > 0.0 && bytes >= MOST_OF * all) {
-            places.iter().for_each(|&place| *by_rank[place].entry(size).or_default() += bytes);
+            for &place in &places {
+                *by_rank[place].entry(size).or_default() += bytes;
+            }
         }
     }
     let largest = |groups: &BTreeMap<u32, f64>| {

@@ -7,7 +7,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Communication, distinct_lane_label};
+use crate::session::{Communication, LaneLabels};
 use retime_core::analysis::breakdown::Breakdown;
 use retime_core::analysis::sources::Sources;
 use retime_core::units::{DurNs, Percent};
@@ -61,9 +61,10 @@ pub(super) fn answer(opened: &Opened) -> Answer {
     let (graph, timed, schedule) = (&*opened.edited.graph, &*opened.edited.timed, &*opened.outcome.schedule);
     let breakdown =
         Breakdown::of(&Sources { graph, works: &opened.edited.works, timed, schedule, times: opened.times() });
+    let labels = LaneLabels::of(graph);
     let streams = breakdown.streams.into_iter().map(|stream| Stream {
         rank: stream.rank.0,
-        lane: distinct_lane_label(graph, &graph.lanes[stream.lane.0 as usize]),
+        lane: labels.label(&graph.lanes[stream.lane.0 as usize]),
         busy_ns: stream.busy,
         by_family: stream.by_family.into_iter().map(|(family, time)| (family.name(), time)).collect(),
         idle: stream.idle,

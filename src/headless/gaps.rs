@@ -6,7 +6,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::distinct_lane_label;
+use crate::session::LaneLabels;
 use retime_core::units::{DurNs, TimeNs};
 
 use super::opened::Opened;
@@ -57,15 +57,16 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let Opened { engine, loaded, outcome, edited } = Opened::of(args, iteration)?;
     let graph = &*edited.graph;
     let gaps = engine.gaps(&loaded, &outcome, SHORTEST, TRIED);
+    let labels = LaneLabels::of(graph);
     let row = |gap: &retime_core::analysis::gaps::Gap| Row {
         rank: gap.rank.0,
-        stream: distinct_lane_label(graph, &graph.lanes[gap.lane.0 as usize]),
+        stream: labels.label(&graph.lanes[gap.lane.0 as usize]),
         start_ns: gap.start,
         into: path::into_iteration(graph, gap.rank, gap.start),
         duration_ns: gap.duration,
         cause: gap.cause.name(),
         detail: gap.cause.describe(graph),
-        chain: gap.chain.iter().map(|segment| path::row(graph, segment)).collect(),
+        chain: gap.chain.iter().map(|segment| path::row((graph, &labels), segment)).collect(),
         closed_by: gap
             .closed_by
             .iter()

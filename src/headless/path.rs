@@ -7,7 +7,7 @@ use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, PathArgs};
-use crate::session::distinct_lane_label;
+use crate::session::LaneLabels;
 use retime_core::analysis::critical_path::{CriticalPath, Run, Segment, SegmentKind, explained};
 use retime_core::analysis::lanes::Times;
 use retime_core::analysis::sources::Sources;
@@ -97,14 +97,15 @@ fn answer(opened: &Opened, args: &PathArgs, path: &CriticalPath) -> Answer {
     let (graph, timed) = (&*opened.edited.graph, &*opened.edited.timed);
     let left = slacks(graph, timed, &opened.outcome.schedule);
     let of = |node: NodeId| left.get(timed.task_if_kept(node)?.0 as usize).copied().flatten();
-    let segment_row = |segment: &Segment| Row { slack_ns: of(segment.node), ..row(graph, segment) };
+    let labels = LaneLabels::of(graph);
+    let segment_row = |segment: &Segment| Row { slack_ns: of(segment.node), ..row((graph, &labels), segment) };
     let times = if args.measured { Times::Measured } else { opened.times() };
     let tasks = || {
         let on_path: std::collections::BTreeSet<NodeId> = path.segments.iter().map(|segment| segment.node).collect();
         let belongs = graph.iteration_tasks();
         let inside = graph.tasks.node_indices().filter(|node| belongs[node.index()]);
         let task = |node| {
-            let task = task_row((graph, &opened.edited.works), times, node, of(node))?;
+            let task = task_row((graph, &opened.edited.works, &labels), times, node, of(node))?;
             Some(Slack { task, on_path: on_path.contains(&node) })
         };
         inside.filter_map(task).collect()
@@ -125,7 +126,7 @@ fn slacks(graph: &ExecutionGraph, timed: &TimedGraph, schedule: &Schedule) -> Ve
 }
 
 fn task_row(
-    (graph, works): (&ExecutionGraph, &KernelWork),
+    (graph, works, labels): (&ExecutionGraph, &KernelWork, &LaneLabels),
     times: Times<'_>,
     node: NodeId,
     slack: Option<DurNs>,
@@ -136,7 +137,7 @@ fn task_row(
         kind: SegmentKind::of(graph, works, node)?.name(),
         name: graph.names.get(task.name).to_owned(),
         rank: graph.lanes[task.lane.0 as usize].rank.0,
-        lane: distinct_lane_label(graph, &graph.lanes[task.lane.0 as usize]),
+        lane: labels.label(&graph.lanes[task.lane.0 as usize]),
         start_ns: start,
         into: into_iteration(graph, graph.lanes[task.lane.0 as usize].rank, start),
         duration_ns: end.since(start),
@@ -151,12 +152,12 @@ pub(super) fn into_iteration(graph: &ExecutionGraph, rank: Rank, at: TimeNs) -> 
 }
 
 /// A segment of the path as it is written.
-pub(super) fn row(graph: &ExecutionGraph, segment: &Segment) -> Row {
+pub(super) fn row((graph, labels): (&ExecutionGraph, &LaneLabels), segment: &Segment) -> Row {
     Row {
         kind: segment.kind.name(),
         name: graph.names.get(segment.name).to_owned(),
         rank: segment.rank.0,
-        lane: distinct_lane_label(graph, &graph.lanes[segment.lane.0 as usize]),
+        lane: labels.label(&graph.lanes[segment.lane.0 as usize]),
         start_ns: segment.start,
         into: into_iteration(graph, segment.rank, segment.start),
         duration_ns: segment.duration,
@@ -171,7 +172,9 @@ fn describe(opened: &Opened, answer: &Answer, path: &CriticalPath, out: &mut dyn
     let shown: DurNs = runs.iter().map(|run| run.segment.duration).sum();
     let left = path.length - shown;
     writeln!(out, "\nthe longest {} of its pieces in order of time; the others take {left}", runs.len())?;
-    output::text(&for_people(runs.iter().map(|run| row(&opened.edited.graph, &run.segment))), out)?;
+    let labels = LaneLabels::of(&opened.edited.graph);
+    let of_run = |run: &Run| row((&opened.edited.graph, &labels), &run.segment);
+    output::text(&for_people(runs.iter().map(of_run)), out)?;
     if let Some(tasks) = &answer.tasks {
         let mut near: Vec<Row> = tasks
             .iter()

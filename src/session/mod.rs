@@ -34,8 +34,8 @@ mod waiting;
 mod writing;
 
 pub use retime_core::engine::{
-    DeviceTime, Engine, EngineError, ErrorBand, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome, Straggler,
-    Summary, TaskRow, Timeline, Told, distinct_lane_label, read_overheads, read_table_facts, read_text,
+    DeviceTime, Engine, EngineError, ErrorBand, LaneLabels, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome,
+    Straggler, Summary, TaskRow, Timeline, Told, distinct_lane_label, read_overheads, read_table_facts, read_text,
 };
 pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 

@@ -12,6 +12,7 @@ use crate::units::{Bytes, DurNs, TimeNs, total};
 
 use super::callers::{end, operators_of};
 use super::parameters::{self, Parameters, bytes};
+use super::recomputed::Recomputed;
 use super::sources::Rank;
 use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory};
 use super::{given, workspaces};
@@ -19,8 +20,8 @@ use super::{given, workspaces};
 /// What operators' arguments tell; `None` where none were recorded, or for less than half of what the device does.
 pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     let known = parameters::read(rank);
-    let mut walk = Walk::new(rank);
     let ids = in_order(rank);
+    let mut walk = Walk::new(rank, &ids);
     if !ids.iter().any(|&id| !walk.arguments(id).is_empty()) || !walk.covers_most() {
         return None;
     }
@@ -70,10 +71,11 @@ struct Walk<'a> {
     of_size: FxHashMap<u64, Vec<usize>>,
     /// When the backward pass of an operator is through.
     backward: FxHashMap<OperatorId, TimeNs>,
+    recomputed: Recomputed,
 }
 
 impl<'a> Walk<'a> {
-    fn new(rank: Rank<'a>) -> Self {
+    fn new(rank: Rank<'a>, ids: &[OperatorId]) -> Self {
         let mut backward: FxHashMap<OperatorId, TimeNs> = FxHashMap::default();
         for id in operators_of(rank.graph, rank.part) {
             if let Some(forward) = rank.graph.operators[id.0 as usize].forward {
@@ -82,7 +84,8 @@ impl<'a> Walk<'a> {
                 *known = (*known).max(through);
             }
         }
-        Self { rank, buffers: Vec::new(), of_size: FxHashMap::default(), backward }
+        let recomputed = Recomputed::of(rank.graph, ids);
+        Self { rank, buffers: Vec::new(), of_size: FxHashMap::default(), backward, recomputed }
     }
 
     fn name(&self, id: OperatorId) -> &'a str {
@@ -135,10 +138,13 @@ impl<'a> Walk<'a> {
     fn pass(&mut self, id: OperatorId, born: Option<u64>) {
         let graph = self.rank.graph;
         let operator = &graph.operators[id.0 as usize];
-        let (until, later, name) = (end(graph, id), self.backward_of(id), bare(self.name(id)));
-        let keeps = later.filter(|_| operator.phase == Phase::Forward && saves_arguments(self.name(id)));
+        let repeats = self.recomputed.repeats(id);
+        let is_forward = operator.phase == Phase::Forward || repeats.is_some();
+        let later = self.backward_of(repeats.unwrap_or(id)).filter(|_| !self.recomputed.runs_again(id));
+        let (until, name) = (end(graph, id), bare(self.name(id)));
+        let keeps = later.filter(|_| is_forward && saves_arguments(self.name(id)));
         let in_place = name.ends_with('_') && saves_result(name);
-        let keeps = keeps.or(later.filter(|_| operator.phase == Phase::Forward && in_place));
+        let keeps = keeps.or(later.filter(|_| is_forward && in_place)).or(self.recomputed.given_until(id));
         let sizes: Vec<u64> = self.arguments(id).iter().map(bytes).filter(|&size| size > 0).collect();
         for (place, argument) in sizes.iter().enumerate() {
             // Of several arguments of one size each is another result.
@@ -153,8 +159,9 @@ impl<'a> Walk<'a> {
         }
         self.keep_for_next_token(id);
         let Some(size) = born else { return };
-        let holds = if operator.phase == Phase::Backward { Holds::Other } else { Holds::Activations };
-        let is_kept = operator.phase == Phase::Forward && saves_result(name);
+        let is_gradient = operator.phase == Phase::Backward && !is_forward;
+        let holds = if is_gradient { Holds::Other } else { Holds::Activations };
+        let is_kept = is_forward && saves_result(name);
         let element = match self.arguments(id).first() {
             Some(Operand::Tensor { dtype: Some(dtype), .. }) => dtype.size(),
             _ => DType::Fp32.size(),

@@ -6,11 +6,12 @@ mod event;
 mod memory;
 mod operators;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::analysis::edited::Callers;
 use crate::cost::{Prediction, Work};
-use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, Operator, OperatorId, TaskId, TaskKind};
+use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, Operator, OperatorId, Rank, TaskId, TaskKind};
 use crate::units::TimeNs;
 
 use super::Outcome;
@@ -124,10 +125,11 @@ impl<'a> Timeline<'a> {
     /// One row per task, in order of the simulation.
     ///
     /// # Complexity
-    /// O(tasks + lanes²).
+    /// O(tasks + lanes).
     pub fn rows(&self) -> Vec<TaskRow> {
-        let lanes = self.graph.lanes.iter().map(|lane| distinct_lane_label(self.graph, lane));
-        let added = self.outcome.resolved.added_lanes.iter().map(|(lane, _)| distinct_lane_label(self.graph, lane));
+        let of_graph = LaneLabels::of(self.graph);
+        let lanes = self.graph.lanes.iter().map(|lane| of_graph.label(lane));
+        let added = self.outcome.resolved.added_lanes.iter().map(|(lane, _)| of_graph.label(lane));
         let labels: Vec<String> = lanes.chain(added).collect();
         let row = |shown: &Shown<'_>| {
             let lane = self.lane(shown.lane)?;
@@ -170,15 +172,46 @@ fn lane_label(lane: &Lane) -> String {
     }
 }
 
-/// How a lane is called among those of its graph: with its device where its rank has the stream of another one, too.
+/// How the lanes of a graph are called: with their device where their rank has the stream of another one, too.
+#[derive(Clone, Debug)]
+pub struct LaneLabels {
+    shared: FxHashSet<(Rank, i64)>,
+}
+
+impl LaneLabels {
+    /// Those of `graph`.
+    ///
+    /// # Complexity
+    /// O(lanes).
+    pub fn of(graph: &ExecutionGraph) -> Self {
+        let mut devices: FxHashMap<(Rank, i64), i64> = FxHashMap::default();
+        let mut shared = FxHashSet::default();
+        for lane in &graph.lanes {
+            let LaneKind::Stream { device, stream } = lane.kind else { continue };
+            if *devices.entry((lane.rank, stream)).or_insert(device) != device {
+                shared.insert((lane.rank, stream));
+            }
+        }
+        Self { shared }
+    }
+
+    /// That of `lane`.
+    pub fn label(&self, lane: &Lane) -> String {
+        match lane.kind {
+            LaneKind::Stream { device, stream } if self.shared.contains(&(lane.rank, stream)) => {
+                format!("gpu{device} {}", lane_label(lane))
+            }
+            _ => lane_label(lane),
+        }
+    }
+}
+
+/// How one lane is called among those of its graph.
+///
+/// # Complexity
+/// O(lanes).
 pub fn distinct_lane_label(graph: &ExecutionGraph, lane: &Lane) -> String {
-    let LaneKind::Stream { device, stream } = lane.kind else { return lane_label(lane) };
-    let is_twin = |other: &Lane| {
-        let of_another = |kind| matches!(kind, LaneKind::Stream { device: d, stream: s } if d != device && s == stream);
-        other.rank == lane.rank && of_another(other.kind)
-    };
-    let label = lane_label(lane);
-    if graph.lanes.iter().any(is_twin) { format!("gpu{device} {label}") } else { label }
+    LaneLabels::of(graph).label(lane)
 }
 
 fn kind_label(kind: TaskKind) -> String {

@@ -160,7 +160,9 @@ fn waits(draft: &Draft<'_>) -> BTreeMap<LaneId, Vec<TimeNs>> {
         let at = draft.graph().tasks[draft.beside(joint)].measured_start;
         waits.entry(draft.lane_of(joint)).or_default().push(at);
     }
-    waits.values_mut().for_each(|of_lane| of_lane.sort_unstable());
+    for of_lane in waits.values_mut() {
+        of_lane.sort_unstable();
+    }
     waits
 }
 

@@ -30,7 +30,7 @@ use super::parameterised::ProductRates;
 use super::prediction::{Estimate, Prediction, Provenance};
 use super::reuse::Reuse;
 use super::scale::{Scale, ScaleKind};
-use super::structured::{channels_us, fastest_tile};
+use super::structured::{channels_us, fastest_tile, fetches_channels};
 use super::topology::{self, Topology};
 use super::work::{Family, Route, Shape, Work, element_bytes};
 use super::{analytical, operators, roofline};
@@ -403,7 +403,9 @@ fn fitted_part<'w>(work: &'w Work, device: &DeviceProfile) -> Option<(Domain, Co
         Shape::Copy { .. } | Shape::Collective { .. } | Shape::Embedding { .. } => return None,
         Shape::Attention { backward: true, .. } => Cow::Owned(operators::attention_forward(work)),
         _ if work.family == Family::Other && is_nothing(work) => return None,
-        Shape::Conv { groups: 1, .. } if work.precision.is_tensor() => operators::conv_product(work),
+        Shape::Conv { groups: 1, .. } if work.precision.is_tensor() && !fetches_channels(work) => {
+            operators::conv_product(work)
+        }
         // Fits are of what libraries choose.
         Shape::Conv { algorithm: Some(_), .. } => without_choice(work),
         _ => Cow::Borrowed(work),

@@ -101,9 +101,7 @@ pub(crate) fn with_images(work: &Work, times: u64) -> Work {
 }
 
 /// The convolution `work` as the product that matrix units compute it by: its filters with the patches of its images, which are read
-/// where they lie. Of each tap of a filter the channels are read in pieces of [`PIECE`],
-/// which few channels do not fill. As it is where it
-/// is none, or its sizes are too large to be counted.
+/// where they lie. As it is where it is none, or its sizes are too large to be counted.
 pub(crate) fn product(work: &Work) -> Cow<'_, Work> {
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, groups, .. } = &work.shape else {
         return Cow::Borrowed(work);
@@ -112,17 +110,10 @@ pub(crate) fn product(work: &Work) -> Cow<'_, Work> {
     let (outputs, taps) = (elements(&[batch, out_h, out_w]), elements(&[r, s]));
     let (from, to) = ((channels_in / groups).max(1), (channels_out / groups).max(1));
     let is_of_weight = weight_bytes(work) == Some(work.written.0);
-    let [aligned, piece] = [ALIGNED, PIECE].map(|bytes| bytes / element_bytes(work).max(1));
-    let padded = if is_of_weight { from.div_ceil(aligned).saturating_mul(aligned) } else { from.max(piece) };
-    let patch = padded.saturating_mul(taps);
+    let patch = from.saturating_mul(taps);
     let (m, n, k) = if is_of_weight { (to, patch, outputs) } else { (outputs, to, patch) };
     Cow::Owned(Work { family: Family::Gemm, shape: Shape::Gemm { batch: groups, m, n, k }.possible(), ..work.clone() })
 }
-
-/// Bytes of channels that products on matrix units reduce at once, and those to whose multiples channels are padded [tiles and alignments
-/// in names of cuDNN's kernels].
-const PIECE: u64 = 64;
-const ALIGNED: u64 = 16;
 
 /// Bytes of the weight of the convolution `work`; `None` of other work.
 fn weight_bytes(work: &Work) -> Option<u64> {

@@ -101,6 +101,11 @@ struct FewChannels {
     accesses: u64,
 }
 
+/// Whether a convolution fetches channels one by one: as a product of the same sizes it would not.
+pub(crate) fn fetches_channels(work: &Work) -> bool {
+    convolution(work).is_some()
+}
+
 fn convolution(work: &Work) -> Option<FewChannels> {
     let &Shape::Conv { batch, channels_in, channels_out, out_h, out_w, r, s, groups: 1, .. } = &work.shape else {
         return None;

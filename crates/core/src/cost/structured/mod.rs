@@ -16,7 +16,7 @@ use crate::device::DeviceProfile;
 
 use super::domain::Domain;
 use super::work::Work;
-pub(crate) use access::access_us;
+pub(crate) use access::{access_us, fetches_channels};
 pub(crate) use channels::channels_us;
 pub use gemm::FastestTile;
 

@@ -10,7 +10,7 @@ use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, TraceArgs, ValidateWhat};
-use crate::session::{Engine, EngineError, Loaded, distinct_lane_label, folders_of_traces};
+use crate::session::{Engine, EngineError, LaneLabels, Loaded, folders_of_traces};
 use retime_core::analysis::replay::{ReplayReport, ReplayStatus};
 use retime_core::graph::{BuildOptions, ExecutionGraph};
 use retime_core::trace::{OpenError, OpenOptions};
@@ -78,12 +78,13 @@ pub(super) struct Unexplained {
 
 /// The late starts of a graph that no rule explains, the latest first.
 pub(super) fn unexplained(graph: &ExecutionGraph) -> Vec<Unexplained> {
+    let labels = LaneLabels::of(graph);
     let row = |late: &retime_core::graph::LateStart| {
         let task = &graph.tasks[late.node];
         let lane = &graph.lanes[task.lane.0 as usize];
         Unexplained {
             rank: lane.rank.0,
-            lane: distinct_lane_label(graph, lane),
+            lane: labels.label(lane),
             name: graph.names.get(task.name).to_owned(),
             start_ns: task.measured_start,
             late_ns: late.by,

@@ -35,7 +35,7 @@ mod writing;
 
 pub use retime_core::engine::{
     DeviceTime, Engine, EngineError, ErrorBand, LaneLabels, Loaded, Outcome, PeriodShift, RankSummary, StepOutcome,
-    Straggler, Summary, TaskRow, Timeline, Told, distinct_lane_label, read_overheads, read_table_facts, read_text,
+    Straggler, Summary, TaskRow, Timeline, Told, read_overheads, read_table_facts, read_text,
 };
 pub use retime_core::memory::{KindBytes, MemorySummary, RankMemorySummary};
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use crate::session::{Outcome, distinct_lane_label};
+use crate::session::{LaneLabels, Outcome};
 use retime_core::analysis::critical_path::{CriticalPath, SegmentKind};
 use retime_core::analysis::density::Density;
 use retime_core::analysis::edited::Edited;
@@ -81,6 +81,7 @@ impl Picture {
         let span = graph.ranks.iter().map(length).max().unwrap_or_default().max(DurNs(1));
         let pixels_per_ns = width / span.0 as f64;
         let rows = [densities(graph, Times::Measured), densities(graph, simulated)];
+        let labels = LaneLabels::of(graph);
         let lane = |index: usize| {
             let lane = &graph.lanes[index];
             let part = graph.part_of(lane.rank)?;
@@ -93,11 +94,7 @@ impl Picture {
             let measured = row(Times::Measured, &rows[0][index]);
             let simulated = row(simulated, &rows[1][index]);
             let is_shown = lane.kind != LaneKind::Virtual && (!measured.is_empty() || !simulated.is_empty());
-            is_shown.then(|| LaneBars {
-                label: label(graph, lane.rank, &distinct_lane_label(graph, lane)),
-                measured,
-                simulated,
-            })
+            is_shown.then(|| LaneBars { label: label(graph, lane.rank, &labels.label(lane)), measured, simulated })
         };
         Self { span, lanes: (0..graph.lanes.len()).filter_map(lane).collect() }
     }

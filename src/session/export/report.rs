@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session::{ComparisonTable, Engine, Loaded, Outcome, StepOutcome, Summary, distinct_lane_label};
+use crate::session::{ComparisonTable, Engine, LaneLabels, Loaded, Outcome, StepOutcome, Summary};
 use retime_core::analysis::critical_path::explained;
 use retime_core::analysis::edited::Edited;
 use retime_core::cost::{Prediction, Provenance};
@@ -151,9 +151,10 @@ fn gaps(engine: &Engine, loaded: &Loaded, outcome: &Outcome) -> Block {
     if found.is_empty() {
         return Block::Text(format!("No stream was idle for {SHORTEST} or more."));
     }
+    let labels = LaneLabels::of(graph);
     let row = |gap: &retime_core::analysis::gaps::Gap| {
         let closing: Vec<String> = gap.closed_by.iter().map(|(step, gain)| format!("{step} (−{gain})")).collect();
-        let place = format!("rank {} {}", gap.rank.0, distinct_lane_label(graph, &graph.lanes[gap.lane.0 as usize]));
+        let place = format!("rank {} {}", gap.rank.0, labels.label(&graph.lanes[gap.lane.0 as usize]));
         let cause = gap.cause.describe(graph).replace("autograd::engine::evaluate_function: ", "");
         let closing = if closing.is_empty() { "–".to_owned() } else { closing.join("; ") };
         vec![gap.duration.to_string(), place, cause, closing]

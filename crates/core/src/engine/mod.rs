@@ -56,7 +56,7 @@ pub use recorded::Recorded;
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
-pub use timeline::{LaneLabels, TaskRow, Timeline, distinct_lane_label};
+pub use timeline::{LaneLabels, TaskRow, Timeline};
 
 /// The device catalog, the cost models and the default host overheads.
 #[derive(Debug)]

@@ -206,14 +206,6 @@ impl LaneLabels {
     }
 }
 
-/// How one lane is called among those of its graph.
-///
-/// # Complexity
-/// O(lanes).
-pub fn distinct_lane_label(graph: &ExecutionGraph, lane: &Lane) -> String {
-    LaneLabels::of(graph).label(lane)
-}
-
 fn kind_label(kind: TaskKind) -> String {
     use crate::graph::HostPart;
     match kind {

@@ -1,5 +1,7 @@
 //! Parts of the forward pass that were recorded to run again within the backward pass, so that what they gave at first was not kept.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::Family;
@@ -26,54 +28,63 @@ pub(super) struct Recomputed {
     given_until: FxHashMap<OperatorId, TimeNs>,
 }
 
+/// An operator, when it starts, and what tells operators alike: its name and the sizes of what it was given, as one number.
+type Call = (OperatorId, TimeNs, u32);
+
 impl Recomputed {
-    /// Finds rows of operators within one node of the backward pass that are a row of the forward pass, by names and sizes.
+    /// Finds rows of operators within one node of the backward pass that are a row of the forward pass before, by names and sizes.
     ///
     /// # Complexity
-    /// O(operators), for each at most [`TRIED`] others.
+    /// O(n log n) in operators, and for each at most [`TRIED`] rows.
     pub(super) fn of(graph: &ExecutionGraph, ids: &[OperatorId]) -> Self {
-        let outermost: Vec<OperatorId> = ids.iter().copied().filter(|&id| is_outermost(graph, id)).collect();
-        let in_phase = |phase: Phase| outermost.iter().copied().filter(move |&id| phase_of(graph, id) == phase);
-        let forward: Vec<OperatorId> = in_phase(Phase::Forward).collect();
-        let mut nodes: FxHashMap<OperatorId, Vec<OperatorId>> = FxHashMap::default();
-        for id in in_phase(Phase::Backward) {
-            let node = graph.operators[id.0 as usize].parent;
-            nodes.entry(node.unwrap_or(id)).or_default().push(id);
+        let mut numbers: FxHashMap<Signature<'_>, u32> = FxHashMap::default();
+        let (mut forward, mut nodes) = (Vec::new(), FxHashMap::<OperatorId, Vec<Call>>::default());
+        for &id in ids.iter().filter(|&&id| is_outermost(graph, id)) {
+            let operator = &graph.operators[id.0 as usize];
+            let next = numbers.len() as u32;
+            let call = (id, operator.start, *numbers.entry(signature(graph, id)).or_insert(next));
+            match operator.phase {
+                Phase::Forward => forward.push(call),
+                Phase::Backward => nodes.entry(operator.parent.unwrap_or(id)).or_default().push(call),
+                _ => {}
+            }
         }
-        let mut nodes: Vec<Vec<OperatorId>> = nodes.into_values().filter(|row| row.len() >= FEWEST).collect();
-        nodes.sort_unstable_by_key(|row| graph.operators[row[0].0 as usize].start);
+        let mut nodes: Vec<Vec<Call>> = nodes.into_values().filter(|row| row.len() >= FEWEST).collect();
+        nodes.sort_unstable_by_key(|row| (row[0].1, row[0].0));
+        let mut open: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); numbers.len()];
+        for (place, &(_, _, number)) in forward.iter().enumerate() {
+            open[number as usize].insert(place);
+        }
         let mut found = Self::default();
-        if nodes.is_empty() {
-            return found;
-        }
-        let mut places: FxHashMap<Signature<'_>, Vec<usize>> = FxHashMap::default();
-        for (place, &id) in forward.iter().enumerate() {
-            places.entry(signature(graph, id)).or_default().push(place);
-        }
         for row in nodes {
-            found.match_row(graph, (&forward, &places), &row);
+            found.match_row(graph, (&forward, &mut open), &row);
         }
         found
     }
 
-    fn match_row(
-        &mut self,
-        graph: &ExecutionGraph,
-        (forward, places): (&[OperatorId], &FxHashMap<Signature<'_>, Vec<usize>>),
-        row: &[OperatorId],
-    ) {
+    /// Finds what `row` repeats.
+    ///
+    /// # Arguments
+    /// `open`: by number the places of the operators of the forward pass that nothing repeats yet.
+    fn match_row(&mut self, graph: &ExecutionGraph, (forward, open): (&[Call], &mut [BTreeSet<usize>]), row: &[Call]) {
         let mut at = 0;
         while at < row.len() {
-            let tried = places.get(&signature(graph, row[at])).into_iter().flatten().rev();
-            let open = tried.filter(|&&place| !self.again.contains(&forward[place])).take(TRIED);
-            let alike = |&place: &usize| {
-                let pairs = row[at..].iter().zip(&forward[place..]);
-                pairs.take_while(|&(&a, &b)| signature(graph, a) == signature(graph, b)).count()
+            let (_, start, number) = row[at];
+            let before = forward.partition_point(|first| first.1 < start);
+            let alike = |place: usize| {
+                let is_open = |first: &Call| !self.again.contains(&first.0);
+                let pairs = row[at..].iter().zip(&forward[place..before]);
+                pairs.take_while(|&(again, first)| again.2 == first.2 && is_open(first)).count()
             };
-            let best = open.map(|place| (alike(place), *place)).max();
+            let tried = open[number as usize].range(..before).rev().take(TRIED);
+            let best = tried.map(|&place| (alike(place), place)).max();
             match best.filter(|&(length, _)| length >= FEWEST && computes(graph, &row[at..at + length])) {
                 Some((length, place)) => {
-                    self.pair(graph, &row[at..at + length], &forward[place..place + length]);
+                    let first = &forward[place..place + length];
+                    self.pair(graph, &row[at..at + length], first);
+                    for (place, &(_, _, number)) in (place..).zip(first) {
+                        open[number as usize].remove(&place);
+                    }
                     at += length;
                 }
                 None => at += 1,
@@ -81,9 +92,9 @@ impl Recomputed {
         }
     }
 
-    fn pair(&mut self, graph: &ExecutionGraph, again: &[OperatorId], first: &[OperatorId]) {
-        self.given_until.insert(first[0], end(graph, again[0]));
-        for (&again, &first) in again.iter().zip(first) {
+    fn pair(&mut self, graph: &ExecutionGraph, again: &[Call], first: &[Call]) {
+        self.given_until.insert(first[0].0, end(graph, again[0].0));
+        for (&(again, ..), &(first, ..)) in again.iter().zip(first) {
             let within = |id: OperatorId| id.0..graph.operators[id.0 as usize].subtree_end.0;
             self.again.extend(within(first).map(OperatorId));
             if within(again).len() == within(first).len() {
@@ -120,10 +131,6 @@ fn signature(graph: &ExecutionGraph, id: OperatorId) -> Signature<'_> {
     (operator.name, operands.map_or(Vec::new(), |all| all.inputs.iter().filter_map(Operand::dims).collect()))
 }
 
-fn phase_of(graph: &ExecutionGraph, id: OperatorId) -> Phase {
-    graph.operators[id.0 as usize].phase
-}
-
 /// Whether an operator is the framework's own and no other of these called it.
 fn is_outermost(graph: &ExecutionGraph, id: OperatorId) -> bool {
     let is_own = |id: OperatorId| graph.names.get(graph.operators[id.0 as usize].name).starts_with("aten::");
@@ -131,10 +138,10 @@ fn is_outermost(graph: &ExecutionGraph, id: OperatorId) -> bool {
 }
 
 /// Whether one of `row` is of a layer, and none a gradient.
-fn computes(graph: &ExecutionGraph, row: &[OperatorId]) -> bool {
-    let name = |id: &OperatorId| graph.names.get(graph.operators[id.0 as usize].name);
+fn computes(graph: &ExecutionGraph, row: &[Call]) -> bool {
+    let name = |(id, ..): &Call| graph.names.get(graph.operators[id.0 as usize].name);
     let is_of_layer = |name: &str| {
         matches!(operator_family(name), Some(Family::Gemm | Family::Conv | Family::Norm | Family::Attention))
     };
-    row.iter().any(|id| is_of_layer(name(id))) && !row.iter().any(|id| name(id).contains("backward"))
+    row.iter().any(|call| is_of_layer(name(call))) && !row.iter().any(|call| name(call).contains("backward"))
 }

@@ -140,7 +140,8 @@ impl<'a> Walk<'a> {
         let operator = &graph.operators[id.0 as usize];
         let repeats = self.recomputed.repeats(id);
         let is_forward = operator.phase == Phase::Forward || repeats.is_some();
-        let later = self.backward_of(repeats.unwrap_or(id)).filter(|_| !self.recomputed.runs_again(id));
+        let later = self.backward_of(id).or_else(|| self.backward_of(repeats?));
+        let later = later.filter(|_| !self.recomputed.runs_again(id));
         let (until, name) = (end(graph, id), bare(self.name(id)));
         let keeps = later.filter(|_| is_forward && saves_arguments(self.name(id)));
         let in_place = name.ends_with('_') && saves_result(name);

@@ -92,11 +92,11 @@ fn sort(rows: &mut [operators::Row], order: OpsOrder) {
 
 /// `amount` of a row's work: at least that where the work of some of its device time is not known, nothing where that of none is.
 fn as_far_as_known(row: &operators::Row, amount: String) -> String {
-    let shown = Percent(row.work_share).to_string();
     match row.work_share {
-        _ if row.device_ns <= 0 || shown == Percent(1.0).to_string() => amount,
-        share if share > 0.0 => format!("≥ {amount}"),
-        _ => "–".to_owned(),
+        _ if row.device_ns <= 0 => amount,
+        share if share <= 0.0 => "–".to_owned(),
+        share if share < 1.0 => format!("≥ {amount}"),
+        _ => amount,
     }
 }
 

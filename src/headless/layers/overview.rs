@@ -30,7 +30,8 @@ pub(super) fn overview(answer: &LayerStudy, top: usize, out: &mut dyn Write) -> 
     }
     for sum in &answer.model {
         let (gflop, traffic) = (sum.load.flop / 1e9, Bytes(sum.load.bytes as u64));
-        let bound = sum.bound.map_or("unknown", Limit::name);
+        let is_mostly_known = answer.unknown_work_ns * 2 < answer.kernels_ns;
+        let bound = sum.bound.filter(|_| is_mostly_known).map_or("unknown", Limit::name);
         writeln!(out, "model on {}: {gflop:.3} GFLOP, {traffic}, bound by {bound}", answer.device)?;
     }
     left_out(answer, out)?;
@@ -55,7 +56,7 @@ fn left_out(answer: &LayerStudy, out: &mut dyn Write) -> io::Result<()> {
     let all = answer.kernels_ns;
     let share = |part: DurNs| Percent(part.0 as f64 / all.0.max(1) as f64);
     let parts = [
-        (answer.outside_layers_ns, "in no layer: its operators were not recorded"),
+        (answer.outside_layers_ns, "in no layer: it has no recorded operator"),
         (answer.unknown_work_ns, "of unknown work: it counts as none, here and below"),
     ];
     for (part, why) in parts.into_iter().filter(|(part, _)| *part > DurNs::ZERO) {

@@ -35,7 +35,7 @@ pub struct LayerStudy {
     pub batch: Option<u64>,
     /// Time of all kernels.
     pub kernels_ns: DurNs,
-    /// That of kernels in no layer: their operators were not recorded.
+    /// That of kernels in no layer: they have no recorded operator.
     pub outside_layers_ns: DurNs,
     /// That of kernels whose work is not known: they count as having none.
     pub unknown_work_ns: DurNs,

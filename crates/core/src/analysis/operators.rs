@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::cost::conv_algorithm::flop_done;
-use crate::cost::{ConvAlgorithm, CostModels, Family};
+use crate::cost::{CollectiveKind, ConvAlgorithm, CostModels, Family, Shape};
 use crate::device::DeviceProfile;
 use crate::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskKind};
 use crate::scenario::KernelWork;
@@ -281,7 +281,9 @@ impl Sum {
         let placed = predictor.and_then(|it| Some((it, device_of(graph, node, it)?)));
         self.flop.0 += placed.map_or(work.flop.0, |(_, device)| flop_done(work, device));
         self.bytes += work.bytes();
-        self.worked += took;
+        let is_unsized = matches!(work.shape, Shape::Collective { kind, .. } if kind != CollectiveKind::Barrier)
+            && work.bytes() == Bytes(0);
+        self.worked += if is_unsized { DurNs::ZERO } else { took };
         if self.longest.is_none_or(|(longest, _)| took > longest) {
             self.longest = Some((took, node));
         }

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::units::elements;
+
 use super::batch_size::Layer;
 use super::{ExecutionGraph, Operator, OperatorId, Phase, RankPart};
 
@@ -48,7 +50,7 @@ impl Wanted {
 /// A tensor as rows of a width; `None` for a list of numbers.
 fn rows(dims: &[u64]) -> Option<(u64, u64)> {
     let (&width, outer) = dims.split_last().filter(|(_, outer)| !outer.is_empty())?;
-    Some((outer.iter().fold(1, |rows: u64, &dim| rows.saturating_mul(dim)), width))
+    Some((elements(outer), width))
 }
 
 impl ExecutionGraph {

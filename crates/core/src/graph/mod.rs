@@ -169,13 +169,16 @@ impl ExecutionGraph {
     /// What the batch size may be, the likeliest first, where the trace leaves open which of several it is; else empty, or
     /// [`batch_size`](Self::batch_size) alone.
     pub fn batch_candidates(&self) -> Vec<u64> {
-        let own = self.operators_but(0..self.operators.len(), &self.beside_training());
-        batch_size::candidates(&own, &self.operands, &self.names)
+        self.candidates_but(&self.beside_training())
     }
 
-    /// The batch size, where one and no other is told.
-    fn told_batch(&self) -> Option<u64> {
-        match self.batch_candidates()[..] {
+    fn candidates_but(&self, beside: &[bool]) -> Vec<u64> {
+        batch_size::candidates(&self.operators_but(0..self.operators.len(), beside), &self.operands, &self.names)
+    }
+
+    /// The batch size, where one and no other is told by the operators but those `beside` what is trained.
+    fn told_batch(&self, beside: &[bool]) -> Option<u64> {
+        match self.candidates_but(beside)[..] {
             [only] => Some(only),
             _ => None,
         }

@@ -76,8 +76,9 @@ pub(super) fn assemble(ranks: &[Prepared<'_>], hidden: usize) -> (ExecutionGraph
         ranks: parts,
         constants: ranks.iter().map(|rank| rank.observed.constants.clone()).collect(),
     };
-    graph.batch_size = graph.told_batch();
-    let found = batches::find(ranks, &graph);
+    let beside = graph.beside_training();
+    graph.batch_size = graph.told_batch(&beside);
+    let found = batches::find(ranks, &graph, &beside);
     graph.batches = found.counts.iter().copied().max().unwrap_or(1);
     let each = found.counts.into_iter().zip(found.begins);
     graph.ranks.iter_mut().zip(each).for_each(|(part, own)| (part.batches, part.passes) = own);

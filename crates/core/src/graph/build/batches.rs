@@ -35,9 +35,12 @@ pub(super) struct Found {
 
 /// Finds the passes of the iteration of each of `ranks`.
 ///
+/// # Arguments
+/// `alone`: of each operator whether it stands beside what is trained.
+///
 /// # Complexity
 /// O(n log n) in operators.
-pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> Found {
+pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph, alone: &[bool]) -> Found {
     let own = |part: &RankPart| part.iteration_start..part.iteration_end;
     let found: Vec<Calls> = graph.ranks.iter().map(|part| Calls::of(graph, part, own(part))).collect();
     let told = ranks.iter().filter_map(|rank| rank.input.trace.batches).max().map(NonZeroU32::get);
@@ -47,18 +50,16 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph) -> Found {
     };
     let counts: Vec<u32> = ranks.iter().zip(&found).map(of_rank).collect();
     let each = || graph.ranks.iter().zip(&found).zip(&counts).filter(|((_, calls), count)| calls.batches == **count);
-    let alone = graph.beside_training();
-    let mut passes: Vec<Pass> =
-        each().flat_map(|((part, calls), _)| calls.sizes((graph, &alone), part, true)).collect();
+    let mut passes: Vec<Pass> = each().flat_map(|((part, calls), _)| calls.sizes((graph, alone), part, true)).collect();
     let beside: Vec<Pass> =
-        each().flat_map(|((part, calls), _)| calls.untrained((graph, &alone), part, &own(part))).collect();
+        each().flat_map(|((part, calls), _)| calls.untrained((graph, alone), part, &own(part))).collect();
     let has = |batch: u64| passes.iter().any(|pass| pass.batch == batch);
     let evaluates = !passes.is_empty() && beside.iter().any(|pass| !has(pass.batch));
     let is_unlike = passes.windows(2).any(|pair| pair[0].batch != pair[1].batch)
         || counts.windows(2).any(|pair| pair[0] != pair[1]);
     if is_unlike || evaluates {
         passes.extend(beside);
-        passes.extend(each().flat_map(|((part, _), _)| of_other_steps((graph, &alone), part)));
+        passes.extend(each().flat_map(|((part, _), _)| of_other_steps((graph, alone), part)));
         passes.sort_by_key(|pass| (pass.rank, pass.from));
     } else {
         passes.clear();

@@ -257,7 +257,7 @@ impl Captures {
             graph.tasks[node].operator = Some(operator);
         }
         graph.operators = all;
-        graph.batch_size = graph.told_batch().or(graph.batch_size);
+        graph.batch_size = graph.told_batch(&graph.beside_training()).or(graph.batch_size);
     }
 
     /// Appends the operators of a piece as called where `replay` was launched; `number` is that of each operator before it.

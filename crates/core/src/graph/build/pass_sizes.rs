@@ -40,7 +40,8 @@ impl Calls {
         passes
     }
 
-    /// When the first of the layers begins that run right before a pass that begins at `begins`, from the call at place `from` on, without gradients, and do not stand alone.
+    /// When the first of the layers begins that run right before a pass that begins at `begins`, from the call at place `from` on, without
+    /// gradients, and do not stand alone.
     fn fed_from(&self, (graph, alone): Told<'_>, is_trained: &[bool], from: usize, begins: TimeNs) -> TimeNs {
         let Some(main) = self.main else { return begins };
         let until = self.forward.partition_point(|&at| at < begins);

@@ -24,7 +24,7 @@ struct CudaGraph {
 
 pub(super) const EDIT: Grammar = Grammar {
     name: "cuda-graph",
-    help: "launches the kernels of a step as one graph per thread, between two waits for the device: launches and the host time between them go",
+    help: "launches what a thread does between two waits for the device as one graph: launches and the host time between them go",
     example: "cuda-graph phase=forward",
     forms: &[Form {
         arguments: &[Argument::selector().optional()],

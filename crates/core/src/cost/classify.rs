@@ -60,7 +60,7 @@ fn settle(operator: Family, kernel: Family, name: &str) -> Family {
         Role::Main if kernel == Family::Collective => kernel,
         // What a loss does of each element, before its reduction.
         Role::Main if (operator, kernel) == (Family::Reduction, Family::Elementwise) => kernel,
-        Role::Main | Role::Moments => operator,
+        Role::Main | Role::Moments | Role::Statistics => operator,
     }
 }
 
@@ -203,6 +203,12 @@ fn part_of(whole: Work, name: &str, part: Part, caller: &Caller<'_>, reading: Re
         }
         Role::ParameterGradient => Work { written: Bytes(0), ..whole },
         Role::Moments => moments(by_channels(whole, name, caller)),
+        // Of each channel two sums, and its mean and variance as they were and as they are, in 32 bits.
+        Role::Statistics => {
+            let channels = caller.operands.and_then(|args| args.dims(0)?.get(1).copied()).unwrap_or_default();
+            let [read, written] = [4, 4].map(|numbers| Bytes(channels.saturating_mul(numbers * DType::Fp32.size())));
+            return Some(auxiliary(Family::Movement, read, written));
+        }
     };
     Some(divided(own, part.of))
 }
@@ -427,6 +433,18 @@ mod tests {
         let work = work_of(&kernel(name), &callers, None).unwrap();
         assert_eq!((work.family, work.written), (Family::Norm, Bytes(256 * 8)));
         assert_eq!(work.read, Bytes(8 * 256 * 64 * 64 * 4 + 2 * 256 * 4));
+    }
+
+    #[test]
+    fn statistics_of_a_batch_norm_are_of_its_channels_whatever_the_batch() {
+        let name =
+            "void at::native::unrolled_elementwise_kernel_for_multi_outputs<3, batch_norm_update_stats_and_invert>";
+        for batch in [8, 64] {
+            let args = operands(&[&[batch, 256, 64, 64]]);
+            let callers = [Caller { operator: "aten::native_batch_norm", operands: Some(&args) }];
+            let work = work_of(&kernel(name), &callers, None).unwrap();
+            assert_eq!((work.flop.0, work.read, work.written), (0.0, Bytes(4 * 256 * 4), Bytes(4 * 256 * 4)));
+        }
     }
 
     #[test]

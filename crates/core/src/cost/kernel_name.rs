@@ -25,6 +25,8 @@ pub enum Role {
     Indices,
     /// Finds the mean and variance of each row before it is normalised.
     Moments,
+    /// Brings the mean and variance of each channel up to date.
+    Statistics,
     /// Sums gradients of per-column parameters (scale and shift of a norm).
     ParameterGradient,
 }
@@ -230,6 +232,7 @@ pub fn role(kernel: &str, family: Family) -> Role {
             Role::Indices
         }
         Family::Norm if has(&["rowwisemoments", "collect_statistics", "spatialmeanvariance"]) => Role::Moments,
+        Family::Norm if has(&["update_stats", "gather_statistics", "reduce_statistics"]) => Role::Statistics,
         Family::Norm if has(&["gammabeta", "gamma_beta", "dgamma", "finalize", "spatialdscaledbias"]) => {
             Role::ParameterGradient
         }
@@ -251,10 +254,7 @@ pub(crate) fn is_setup(kernel: &str) -> bool {
         "DeviceCompactInitKernel",
         "RadixSortExclusiveSum",
         "lpnorm_cleanup",
-        // Of batch norms: sums become a mean and a variance, or gradients, of each channel.
-        "batch_norm_update_stats",
-        "batch_norm_gather_statistics",
-        "batch_norm_reduce_statistics",
+        // Of batch norms of MIOpen: the sums of all blocks become a mean and a variance, or gradients, of each channel.
         "SpatialFinalMeanVariance",
         "SpatialFinalDScaleDBias",
     ];

@@ -195,3 +195,28 @@ fn quantized_weights_make_no_product_slower() {
         assert!(time(&narrow) <= time(before) && time(before) > 0, "{before:?}: {} to {}", time(before), time(&narrow));
     }
 }
+
+#[test]
+fn no_kernel_is_slower_on_a_gpu_that_is_worse_in_nothing() {
+    let opened = of_sample("h100/bert-base-b16-fp32-cuda.kineto.json.gz");
+    let starts = ["H100-SXM", "B200"].map(|id| engine().catalog.find(id).unwrap().kernel_start);
+    let later = (starts[1] - starts[0]).0.max(0);
+    for before in
+        [&[][..], &["resize-batch 48"], &["mixed-precision bf16"], &["resize-batch 4", "mixed-precision bf16"]]
+    {
+        let moved: Vec<&str> = before.iter().copied().chain(["swap-gpu B200"]).collect();
+        let (stayed, moved) = (opened.resolve(before), opened.resolve(&moved));
+        let graph = opened.base.graph();
+        let kernels = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel);
+        let (mut checked, mut faster) = (0, 0);
+        for node in kernels.filter(|&node| !stayed.is_removed(node)) {
+            let [here, there] = [&stayed, &moved].map(|resolved| resolved.prediction(node).duration.0);
+            let name = graph.names.get(graph.tasks[node].name);
+            assert!(there <= here + later + 1, "{before:?}: {name} {here} ns, on a B200 {there} ns");
+            checked += 1;
+            faster += usize::from(there < here);
+        }
+        println!("{before:?}: {faster} of {checked} kernels faster");
+        assert!(checked > 500 && faster > checked / 4, "{faster} of {checked}");
+    }
+}

@@ -272,6 +272,19 @@ const UNKNOWN: &str = "unknown device";
 pub const HYPOTHETICAL: &str = " hypothetical";
 
 impl DeviceProfile {
+    /// Whether it has at least as much as `other` of all that kernels run on that compute at `precision`, both being GPUs of one maker;
+    /// they may start later on it.
+    pub fn is_worse_in_nothing(&self, other: &Self, precision: Precision) -> bool {
+        let gpus = [self, other].iter().all(|device| device.kind == DeviceKind::Gpu);
+        gpus && self.is_amd == other.is_amd
+            && [precision, Precision::Fp32].iter().all(|&it| self.peak_rate(it).0 >= other.peak_rate(it).0)
+            && self.dram_bandwidth.0 >= other.dram_bandwidth.0
+            && self.bandwidth().0 >= other.bandwidth().0
+            && self.sm_count >= other.sm_count
+            && self.l2 >= other.l2
+            && self.l2_bandwidth.0 >= other.l2_bandwidth.0
+    }
+
     /// Peak rate at `precision`: its own, or that of the type the device computes it with instead
     /// (fp8 → fp16 tensor → fp16 → fp32; bf16, tf32 and an unstated fp64 → fp32).
     pub fn peak_rate(&self, precision: Precision) -> FlopPerSec {

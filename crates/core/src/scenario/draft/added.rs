@@ -164,23 +164,23 @@ impl Draft<'_> {
         let after = Placed { device: to, ..before };
         let nothing = Placed { work: None, device: to };
         if start == shortest_kernel(Some(from)) {
-            return Some(Change::Fixed(shortest_kernel(Some(to))));
+            return Some(Change::anew(shortest_kernel(Some(to))));
         }
         if start.provenance == Provenance::Absolute && before.work.is_some() {
             let anew = models.predict(None, nothing, after);
             if anew.provenance == Provenance::Absolute {
-                return Some(Change::Fixed(anew));
+                return Some(Change::anew(anew));
             }
         }
         let by_work = before.work.map(|_| models.predict(Some(start.duration), before, after));
         let modelled = by_work.filter(|moved| moved.provenance != Provenance::Unmodelled);
         if let Some(moved) = modelled {
             let error = moved.error.hypot(start.error);
-            return Some(Change::Fixed(Prediction { error, ..moved }));
+            return Some(Change::anew(Prediction { error, ..moved }));
         }
         let family = added.work.as_ref().map(|work| work.family);
         let roofs = family.filter(|_| added.kind == TaskKind::Kernel).map(|it| roof_ratio(&added.name, it, from, to));
-        roofs.flatten().map(Change::Roofs).or_else(|| by_work.map(Change::Fixed))
+        roofs.flatten().map(Change::Roofs).or_else(|| by_work.map(Change::anew))
     }
 
     /// Re-prices all added collectives for another link.

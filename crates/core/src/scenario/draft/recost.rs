@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::cost::roofline::LeastTimes;
 use crate::cost::topology::{COMMON_NODE, Topology};
 use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio, unmodelled};
-use crate::device::{DeviceProfile, LinkProfile};
+use crate::device::{DeviceProfile, LinkProfile, Precision};
 use crate::graph::{NodeId, Task, TaskKind};
 use crate::scenario::host::HostModel;
 use crate::scenario::work_classes::NO_CLASS;
@@ -25,12 +25,33 @@ pub(super) enum Change {
     Kept,
     Ratio(f64, Prediction),
     /// A kernel, or a collective that does not wait: the ratio, and what roofs allow.
-    Kernel(f64, LeastTimes, Prediction),
-    Fixed(Prediction),
+    Kernel(f64, LeastTimes, Prediction, Most),
+    Fixed(Prediction, Most),
     /// Its work is not known, its device changed.
     Roofs(RoofRatio),
     /// A collective: the ratio, what its link allows, and what it took before by the model.
     Transfer(f64, LeastTimes, DurNs, Prediction),
+}
+
+/// What a kernel takes at most: on a GPU that is worse in nothing no longer than its new work would take on the one it was recorded on,
+/// but for what kernels take longer to start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Most {
+    /// Of what it took.
+    ratio: f64,
+    plus: DurNs,
+}
+
+impl Default for Most {
+    fn default() -> Self {
+        Self { ratio: f64::INFINITY, plus: DurNs::ZERO }
+    }
+}
+
+impl Most {
+    fn hold(self, before: DurNs, now: DurNs) -> DurNs {
+        if self.ratio.is_finite() { now.min(before.scale(self.ratio) + self.plus) } else { now }
+    }
 }
 
 type Changes = FxHashMap<(u32, u32, usize), Change>;
@@ -97,11 +118,10 @@ impl Draft<'_> {
         let kernels: Vec<Kernel<'_>> = changes.iter().map(kernel).collect();
         let predictions = self.context.models.between(&traced_on.profile, now).predict_all(&kernels);
         // What no model covers may still follow roofs, which ask for the kernel's name.
-        let modelled = changes.iter().zip(predictions).filter(|(_, p)| p.provenance != Provenance::Unmodelled);
-        let priced = modelled.map(|(&(old, new), prediction)| {
-            let (before, after) =
-                (Placed { work: work(old), device: &traced_on.profile }, Placed { work: work(new), device: now });
-            ((old, new, rank), self.change_of_kernel(prediction, before, after))
+        let modelled =
+            changes.iter().zip(&kernels).zip(predictions).filter(|(_, p)| p.provenance != Provenance::Unmodelled);
+        let priced = modelled.map(|((&(old, new), &kernel), prediction)| {
+            ((old, new, rank), self.change_of_kernel(kernel, prediction, [&traced_on.profile, now]))
         });
         self.changes.add(priced.collect::<Vec<_>>());
     }
@@ -109,7 +129,9 @@ impl Draft<'_> {
     /// What the work and device that a task has now make of its time.
     pub(super) fn change(&self, node: NodeId) -> Change {
         match self.known_change(node) {
-            Change::Transfer(ratio, least, _, of) if !self.may_hold_waiting(node) => Change::Kernel(ratio, least, of),
+            Change::Transfer(ratio, least, _, of) if !self.may_hold_waiting(node) => {
+                Change::Kernel(ratio, least, of, Most::default())
+            }
             change => change,
         }
     }
@@ -165,22 +187,52 @@ impl Draft<'_> {
             }
             _ => None,
         };
-        let (before, after) = (Placed { work: work(old), device: traced_on }, Placed { work: work(new), device: now });
-        roofs.map_or_else(|| self.change_of_kernel(prediction, before, after), Change::Roofs)
+        roofs.map_or_else(|| self.change_of_kernel(kernel, prediction, [traced_on, now]), Change::Roofs)
     }
 
-    /// The change to `prediction`. A time that was predicted itself changes as the model's answers do: it may hold what these do not
+    /// The change to `prediction` of `kernel`, which is on the device of `after` now.
+    fn change_of_kernel(&self, kernel: Kernel<'_>, prediction: Prediction, [from, to]: [&DeviceProfile; 2]) -> Change {
+        let most = self.most(kernel, [from, to]);
+        match self.unlimited(kernel, prediction, [from, to]) {
+            Change::Kernel(ratio, least, of, _) => Change::Kernel(ratio, least, of, most),
+            Change::Fixed(anew, _) => Change::Fixed(anew, most),
+            change => change,
+        }
+    }
+
+    /// The same, however long that is. A time that was predicted itself changes as the model's answers do: it may hold what these do not
     /// know, such as tables of several sizes.
-    fn change_of_kernel(&self, prediction: Prediction, before: Placed<'_>, after: Placed<'_>) -> Change {
+    fn unlimited(&self, kernel: Kernel<'_>, prediction: Prediction, [from, to]: [&DeviceProfile; 2]) -> Change {
+        let before = Placed { work: kernel.old, device: from };
+        let after = Placed { work: kernel.new, device: to };
         let is_alone = self.context.is_predicted && prediction.provenance == Provenance::Absolute;
-        let nothing = Placed { work: None, device: before.device };
+        let nothing = Placed { work: None, device: from };
         let then = is_alone.then(|| self.context.models.predict(None, nothing, before));
         match then.filter(|then| then.provenance == Provenance::Absolute && then.duration > DurNs::ZERO) {
             Some(then) => {
                 let ratio = prediction.duration.0 as f64 / then.duration.0 as f64;
-                Change::Kernel(ratio, LeastTimes::of_predicted(prediction.model, before, after), prediction)
+                let least = LeastTimes::of_predicted(prediction.model, before, after);
+                Change::Kernel(ratio, least, prediction, Most::default())
             }
             None => Change::of_kernel(prediction, before, after),
+        }
+    }
+
+    /// What a kernel takes at most that moves.
+    fn most(&self, kernel: Kernel<'_>, [from, to]: [&DeviceProfile; 2]) -> Most {
+        let precision = kernel.new.map_or(Precision::Fp32, |work| work.precision);
+        if from == to || !to.is_worse_in_nothing(from, precision) {
+            return Most::default();
+        }
+        let plus = (to.kernel_start - from.kernel_start).max(DurNs::ZERO);
+        if kernel.old == kernel.new {
+            return Most { ratio: 1.0, plus };
+        }
+        let stayed = self.context.models.between(from, from).predict(kernel);
+        match self.unlimited(kernel, stayed, [from, from]) {
+            Change::Kernel(ratio, ..) => Most { ratio, plus },
+            Change::Fixed(anew, _) => Most { ratio: 0.0, plus: anew.duration + plus },
+            _ => Most::default(),
         }
     }
 
@@ -298,15 +350,20 @@ impl Change {
             Provenance::Measured => Self::Kept,
             Provenance::Anchored => Self::Ratio(prediction.duration.0 as f64 / UNIT.0 as f64, prediction),
             Provenance::Unmodelled => Self::Ratio(1.0, prediction),
-            Provenance::Absolute => Self::Fixed(prediction),
+            Provenance::Absolute => Self::anew(prediction),
         }
+    }
+
+    /// To what it is predicted to take, whatever it took.
+    pub(super) fn anew(prediction: Prediction) -> Self {
+        Self::Fixed(prediction, Most::default())
     }
 
     /// That of a kernel, which roofs stop.
     pub(super) fn of_kernel(prediction: Prediction, before: Placed<'_>, after: Placed<'_>) -> Self {
         match Self::of(prediction) {
             Self::Ratio(ratio, of) if of.provenance == Provenance::Anchored => {
-                Self::Kernel(ratio, LeastTimes::of_predicted(of.model, before, after), of)
+                Self::Kernel(ratio, LeastTimes::of_predicted(of.model, before, after), of, Most::default())
             }
             change => change,
         }
@@ -316,9 +373,10 @@ impl Change {
     pub(super) fn apply(self, start: Prediction) -> Prediction {
         match self {
             Self::Kept => start,
-            Self::Kernel(ratio, least, of) => {
+            Self::Kernel(ratio, least, of, most) => {
                 let changed = Self::Ratio(ratio, of).apply(start);
-                Prediction { duration: least.hold(start.duration, changed.duration), ..changed }
+                let duration = least.hold(start.duration, most.hold(start.duration, changed.duration));
+                Prediction { duration, ..changed }
             }
             Self::Ratio(ratio, of) => Prediction {
                 duration: start.duration.scale(ratio),
@@ -326,7 +384,7 @@ impl Change {
                 provenance: of.provenance.max(start.provenance),
                 ..of
             },
-            Self::Fixed(prediction) => prediction,
+            Self::Fixed(anew, most) => Prediction { duration: most.hold(start.duration, anew.duration), ..anew },
             Self::Roofs(roofs) => {
                 let moved = roofs.predict(start.duration);
                 let (error, provenance) = (moved.error.hypot(start.error), moved.provenance.max(start.provenance));

@@ -298,3 +298,17 @@ fn a_made_up_job_that_memory_does_not_hold_is_refused_before_it_is_begun() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("GiB of memory, 256.0 MiB may be used") && !Path::new(made).exists(), "{said}");
 }
+
+/// Between two kernels of several streams there are as many ways through what was removed as products of what is between them.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_export_looks_for_launches_once_through_what_was_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    for phase in ["forward", "backward"] {
+        let (out, step) = (folder.path().join(format!("{phase}.json")), format!("remove phase={phase}"));
+        let arguments = ["export", "--step", &step, "-o", out.to_str().unwrap()];
+        let output = within(4096, 60, &arguments, &sample("h200/resnet50-b32-fp32-cuda.kineto.json.gz"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(out.exists());
+    }
+}

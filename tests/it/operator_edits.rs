@@ -247,3 +247,15 @@ fn what_the_host_waits_for_is_not_put_anywhere_as_a_kernel() {
         assert!(said.contains("lets the host wait"), "{said}");
     }
 }
+
+#[test]
+fn what_runs_again_is_no_part_of_the_gradient_that_needs_it_first() {
+    let of = |kind: &str, steps: &[&str]| {
+        let name = format!("h200/gpt2-small{kind}-b8-fp32-cuda.kineto.json.gz");
+        simulated(&crate::support::sample(&name).display().to_string(), steps)
+    };
+    let removed = |kind: &str| of(kind, &["remove name~dropout"])["device_time"]["removed_ns"].as_f64().unwrap();
+    let (kept, again) = (removed(""), removed("-checkpoint1"));
+    // Masks are drawn once more, the products and the attention of each layer are not dropout.
+    assert!(again > kept && again < 1.3 * kept, "{again} of {kept}");
+}

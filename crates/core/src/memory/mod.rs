@@ -9,7 +9,7 @@ mod exported;
 mod given;
 mod optimizers;
 pub(crate) mod parameters;
-mod recomputed;
+pub(crate) mod recomputed;
 mod recorded;
 mod shapes;
 mod sources;

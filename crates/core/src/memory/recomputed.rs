@@ -10,7 +10,7 @@ use crate::graph::{ExecutionGraph, Operand, OperatorId, Phase};
 use crate::intern::NameId;
 use crate::units::TimeNs;
 
-use super::callers::end;
+use super::callers::{end, operators_of};
 
 /// Fewest operators in a row that are the forward pass once more, and not what a gradient needs by itself.
 const FEWEST: usize = 4;
@@ -19,7 +19,7 @@ const TRIED: usize = 64;
 
 /// Which operators run again, and as which.
 #[derive(Debug, Default)]
-pub(super) struct Recomputed {
+pub(crate) struct Recomputed {
     /// By operator of the backward pass, that of the forward pass which it repeats.
     first: FxHashMap<OperatorId, OperatorId>,
     /// Operators of the forward pass that run again.
@@ -104,6 +104,26 @@ impl Recomputed {
                 self.first.insert(again, first);
             }
         }
+    }
+
+    /// Those of all ranks.
+    pub(crate) fn of_job(graph: &ExecutionGraph) -> Self {
+        let mut found = Self::default();
+        for part in &graph.ranks {
+            let mut ids: Vec<OperatorId> = operators_of(graph, part).collect();
+            ids.sort_by_key(|&id| (graph.operators[id.0 as usize].start, id));
+            let of_rank = Self::of(graph, &ids);
+            found.first.extend(of_rank.first);
+            found.again.extend(of_rank.again);
+            found.given_until.extend(of_rank.given_until);
+        }
+        found
+    }
+
+    /// Whether `id` is the first pass once more, and no operator around it is.
+    pub(crate) fn begins_again(&self, graph: &ExecutionGraph, id: OperatorId) -> bool {
+        let parent = graph.operators[id.0 as usize].parent;
+        self.first.contains_key(&id) && parent.is_none_or(|parent| !self.first.contains_key(&parent))
     }
 
     /// The operator of the forward pass that `id` repeats.

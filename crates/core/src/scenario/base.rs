@@ -20,6 +20,7 @@ use super::tables::{TableFacts, Tables};
 use super::typical_calls::TypicalCalls;
 use super::work_classes::{Class, Sharing, WorkClasses, tasks_of_operators};
 use crate::memory::JobMemory;
+use crate::memory::recomputed::Recomputed;
 use crate::sim::Cycle;
 
 /// Batch sizes whose dimensions are remembered, at most.
@@ -44,6 +45,7 @@ pub struct Base {
     copies: OnceLock<Copies>,
     cycle: OnceLock<Arc<Cycle>>,
     phases: OnceLock<Vec<Phase>>,
+    recomputed: OnceLock<Recomputed>,
     roles: OnceLock<Roles>,
     typical_calls: OnceLock<TypicalCalls>,
     tasks_of_operators: OnceLock<Vec<u32>>,
@@ -97,6 +99,7 @@ impl Base {
             copies: OnceLock::new(),
             cycle: OnceLock::new(),
             phases: OnceLock::new(),
+            recomputed: OnceLock::new(),
             roles: OnceLock::new(),
             typical_calls: OnceLock::new(),
             tasks_of_operators: OnceLock::new(),
@@ -185,6 +188,11 @@ impl Base {
     /// The part of training of each operator as a user means it, found when first asked for.
     pub(super) fn phases(&self) -> &[Phase] {
         self.phases.get_or_init(|| inputs::phases(self))
+    }
+
+    /// Parts of the forward pass that run again within the backward pass, found when first asked for.
+    pub(super) fn recomputed(&self) -> &Recomputed {
+        self.recomputed.get_or_init(|| Recomputed::of_job(&self.graph))
     }
 
     /// What each collective is for, told when first asked for.

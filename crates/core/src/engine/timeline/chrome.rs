@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::Direction::Incoming;
+use rustc_hash::FxHashSet;
 
 use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id, StatedWork};
 use super::operators::Calls;
@@ -334,6 +335,8 @@ impl<'a> Timeline<'a> {
         let arrival =
             shown.node.and_then(|node| self.graph.arrival_of(node)).and_then(|joint| timed.task_if_kept(joint));
         let mut waiting = vec![arrival.unwrap_or(shown.task).0];
+        // Between two tasks there are many ways through joints and what edits removed.
+        let mut seen: FxHashSet<u32> = FxHashSet::default();
         while let Some(row) = waiting.pop() {
             for &predecessor in timed.predecessors[row as usize].iter().filter(|&&p| p != NO_TASK) {
                 let found = self.shown.binary_search_by_key(&TaskId(predecessor), |shown| shown.task);
@@ -342,7 +345,8 @@ impl<'a> Timeline<'a> {
                         return Some(call.task);
                     }
                     Ok(other) if other.kind != TaskKind::Joint || !is_thread(self.lane(other.lane)) => {}
-                    _ => waiting.push(predecessor),
+                    _ if seen.insert(predecessor) => waiting.push(predecessor),
+                    _ => {}
                 }
             }
         }

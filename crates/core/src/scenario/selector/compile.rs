@@ -204,13 +204,13 @@ fn term(field: Field, test: &Test, base: &Base, draft: Option<&Draft<'_>>) -> Co
     match (field, test) {
         (Field::Name, _) => {
             let names = by_name();
-            let operators = inherited(graph, |operator| at(&names, operator.name));
+            let operators = inherited(base, |operator| at(&names, operator.name));
             Compiled::Named(names, operators, test.clone())
         }
         (Field::Kernel, _) => Compiled::Kernel(by_name(), test.clone()),
         (Field::Module, _) => {
             let names = by_name();
-            Compiled::Operator(inherited(graph, |operator| operator.module != NameId(0) && at(&names, operator.module)))
+            Compiled::Operator(inherited(base, |operator| operator.module != NameId(0) && at(&names, operator.module)))
         }
         (Field::Phase, _) => phase(test, base),
         (Field::Dtype, _) => Compiled::Operator(dtypes(graph, test)),
@@ -256,12 +256,20 @@ fn matches(test: &Test, text: &str) -> bool {
     }
 }
 
-/// For each operator, whether it or one around it is `chosen`.
-fn inherited(graph: &ExecutionGraph, chosen: impl Fn(&Operator) -> bool) -> Vec<bool> {
+/// For each operator, whether it or one around it is `chosen`. The first of the framework's nodes of the backward pass that needs what a part
+/// of the forward pass gave runs that again, and is not around it; a node of the user's own is around all that it does.
+fn inherited(base: &Base, chosen: impl Fn(&Operator) -> bool) -> Vec<bool> {
+    let graph: &ExecutionGraph = base.graph();
+    let of = |id: OperatorId| &graph.operators[id.0 as usize];
     let mut all: Vec<bool> = Vec::with_capacity(graph.operators.len());
-    for operator in &graph.operators {
-        let outer = operator.parent.is_some_and(|parent| all.get(parent.0 as usize) == Some(&true));
-        all.push(outer || chosen(operator));
+    for (id, operator) in (0..).map(OperatorId).zip(&graph.operators) {
+        let runs_again = operator.phase == Phase::Backward && base.recomputed().begins_again(graph, id);
+        let mut outer = operator.parent;
+        let is_own = |node: OperatorId| graph.names.get(of(node).name).ends_with(|last: char| last.is_ascii_digit());
+        while let Some(node) = outer.filter(|&node| runs_again && of(node).phase == Phase::Backward && is_own(node)) {
+            outer = of(node).parent;
+        }
+        all.push(chosen(operator) || outer.is_some_and(|outer| all.get(outer.0 as usize) == Some(&true)));
     }
     all
 }

@@ -110,14 +110,21 @@ fn throughput(summary: &Summary) -> Option<(f64, f64)> {
     Some((summary.steady_ns.rate_of(summary.job_samples()), summary.steady_ns.rate_of(rank)))
 }
 
+/// A rate with three digits at least.
+fn rate(of: f64) -> String {
+    let digits = [100.0, 10.0, 1.0].iter().take_while(|&&least| of < least).count();
+    format!("{of:.digits$}")
+}
+
 fn throughput_line(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let several = summary.several_batches().map_or(String::new(), |text| format!(": {text}"));
     match throughput(summary) {
         Some((job, rank)) if summary.replicas > 1 => {
             let all = summary.replicas;
-            writeln!(out, "  throughput  {job:.0} samples/s of all {all} ranks, {rank:.0} per rank{several}")
+            let [job, rank] = [job, rank].map(rate);
+            writeln!(out, "  throughput  {job} samples/s of all {all} ranks, {rank} per rank{several}")
         }
-        Some((_, rank)) => writeln!(out, "  throughput  {rank:.0} samples/s{several}"),
+        Some((_, rank)) => writeln!(out, "  throughput  {} samples/s{several}", rate(rank)),
         None => Ok(()),
     }
 }

@@ -13,6 +13,9 @@ use super::parameters::{self, Parameters};
 use super::sources::Rank;
 use super::{AFTER, BEFORE, Buffer, Holds, MemorySource, RankMemory, exported};
 
+/// What is missing where totals were not recorded.
+const BESIDE_KNOWN: &str = "what the allocator held before beside parameters, gradients and optimizer state";
+
 /// The allocator rounds sizes up to this.
 const GRAIN: u64 = 512;
 
@@ -52,15 +55,13 @@ pub(super) fn read(rank: Rank<'_>) -> Option<RankMemory> {
     }
     pieces.extend(more.pieces);
     let given_by = known.given_by.iter().copied().chain(std::iter::repeat(None));
-    let mut gradients: Vec<(u64, Option<OperatorId>)> = known.gradients.iter().copied().zip(given_by).collect();
+    let gradients: Vec<(u64, Option<OperatorId>)> = known.gradients.iter().copied().zip(given_by).collect();
+    // Those of the step before may go as this one's come.
+    let mut gradients = [gradients.clone(), gradients];
     let mut buffers: Vec<Buffer> = pieces.iter().map(|piece| buffer(rank, piece, &passes, &mut gradients)).collect();
-    if let Some(bytes) = was_there {
-        buffers.extend(kept(bytes, &known, &buffers, passes.train()));
-    } else {
-        let sizes = [(Holds::Parameters, known.total()), (Holds::Optimizer, known.optimizer)];
-        buffers.extend(sizes.map(|(holds, bytes)| stays(holds, bytes)));
-        let why = "what the allocator held before beside parameters and optimizer state: its total was not recorded";
-        unknown.push(why.to_owned());
+    buffers.extend(kept(was_there, &known, &buffers, passes.train()));
+    if was_there.is_none() {
+        unknown.push(format!("{BESIDE_KNOWN}: its total was not recorded"));
     }
     let device_bytes = other_device(rank, trace, &calls);
     Some(RankMemory { device_bytes, ..RankMemory::new(MemorySource::Allocator, buffers, unknown) })
@@ -300,10 +301,20 @@ fn join(rank: Rank<'_>, calls: &[Call<'_>]) -> Joined {
     Joined { pieces, changes, was_there }
 }
 
-fn buffer(rank: Rank<'_>, piece: &Piece, passes: &Passes, gradients: &mut Vec<(u64, Option<OperatorId>)>) -> Buffer {
+/// What a buffer that a piece was holds.
+///
+/// # Arguments
+/// `gradients`: sizes of those of the step before that nothing holds yet, and of this step, each with the operator that gave it.
+fn buffer(
+    rank: Rank<'_>,
+    piece: &Piece,
+    passes: &Passes,
+    gradients: &mut [Vec<(u64, Option<OperatorId>)>; 2],
+) -> Buffer {
     let graph = rank.graph;
     let phase = |time| passes.at(time);
     let mut operator = piece.operator;
+    let gradients = &mut gradients[usize::from(piece.from >= TimeNs(0))];
     let mut is_gradient = || {
         let size = piece.bytes.div_ceil(GRAIN);
         let found = gradients.iter().position(|(gradient, _)| gradient.div_ceil(GRAIN) == size);
@@ -342,11 +353,11 @@ fn stays(holds: Holds, bytes: u64) -> Buffer {
     Buffer { holds, bytes: Bytes(bytes), from: BEFORE, until: AFTER, operator: None }
 }
 
-/// What was there before and stays, divided among what operators tell of.
-fn kept(bytes: u64, known: &Parameters, buffers: &[Buffer], trains: bool) -> Vec<Buffer> {
+/// What was there before and stays, divided among what operators tell of: `bytes`, or no more than that where they are not known.
+fn kept(bytes: Option<u64>, known: &Parameters, buffers: &[Buffer], trains: bool) -> Vec<Buffer> {
     let seen = total(buffers.iter().filter(|it| it.holds == Holds::Gradients).map(|it| it.bytes.0));
     let gradients = total(known.gradients.iter().copied()).saturating_sub(seen);
-    let mut left = bytes;
+    let mut left = bytes.unwrap_or(u64::MAX);
     let mut take = |holds, wanted: u64| {
         let taken = wanted.min(left);
         left -= taken;
@@ -354,9 +365,9 @@ fn kept(bytes: u64, known: &Parameters, buffers: &[Buffer], trains: bool) -> Vec
     };
     let parameters = take(Holds::Parameters, known.total());
     let optimizer = take(Holds::Optimizer, known.optimizer);
-    // Gradients that are neither given nor taken within the step are overwritten in place.
-    let in_place = if trains && seen == 0 { gradients } else { 0 };
+    // Gradients that are neither given nor taken within the step are overwritten in place: all are, or none is.
+    let in_place = if trains && seen < gradients { gradients } else { 0 };
     let gradients = take(Holds::Gradients, in_place);
-    let rest = take(Holds::Other, u64::MAX);
+    let rest = take(Holds::Other, if bytes.is_some() { u64::MAX } else { 0 });
     vec![parameters, optimizer, gradients, rest]
 }

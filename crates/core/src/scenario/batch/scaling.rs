@@ -12,6 +12,8 @@
 //! out from how kinds scatter: with `r` its logarithm and `σ` the scatter, `r·max(0, 1 − (3σ/r)²)` [Breiman 1995, the
 //! non-negative garrote].
 
+use std::mem::Discriminant;
+
 use rustc_hash::FxHashMap;
 
 use crate::graph::{
@@ -109,8 +111,8 @@ pub(in crate::scenario) struct Modelled {
 
 /// What calls have in common that are the same place in the model: names of operator and caller, phase.
 type Place = (NameId, Option<NameId>, Phase);
-/// A kind of task: its operator's place and arguments, which of its operator's tasks it is, what it is.
-type Kind = (Option<Place>, Option<OperandsId>, usize, NameId, std::mem::Discriminant<TaskKind>);
+/// A kind of task: its operator's place and arguments, which of its operator's tasks of what it is it is, what it is.
+type Kind = (Option<Place>, Option<OperandsId>, usize, NameId, Discriminant<TaskKind>);
 
 impl BatchScaling {
     /// Learns what `other` tells about `graph`; `None` when a batch size is not known, both are the same, or sizes of most operators tell
@@ -298,13 +300,33 @@ fn call_scalings(
         let caller = operator.parent.map(|parent| graph.operators[parent.0 as usize].name);
         let place = (operator.name, caller, operator.phase);
         let like = matched[id.0 as usize].and_then(|like| theirs.get(&like));
-        for (at, &node) in tasks.iter().enumerate().filter(|(_, node)| takes_time(&graph.tasks[**node])) {
-            let task = &graph.tasks[node];
-            let kind = (Some(place), operator.operands, at, task.name, std::mem::discriminant(&task.kind));
-            kinds[node.index()] = Some(kind);
-            let entry = times.entry(kind).or_default();
-            entry[0].push(ns(task));
-            entry[1].extend(like.and_then(|like| like.get(at)).map(|&node| ns(&other.tasks[node])));
+        let (mine, theirs) = (by_kind(graph, &tasks), like.map(|like| by_kind(other, like)));
+        for (what, mine) in mine {
+            let theirs = theirs.as_ref().map(|kinds| kinds.get(&what).map_or(&[][..], Vec::as_slice));
+            // Another algorithm takes another number of kernels: together they are alike.
+            let is_alike = theirs.is_none_or(|theirs| theirs.len() == mine.len());
+            for (at, &node) in mine.iter().enumerate() {
+                let (at, name) = if is_alike { (at, graph.tasks[node].name) } else { (usize::MAX, operator.name) };
+                kinds[node.index()] = Some((Some(place), operator.operands, at, name, what));
+            }
+            let of_theirs = theirs.unwrap_or_default().iter().map(|&node| ns(&other.tasks[node]));
+            let mut add = |node: NodeId, mine: f64, theirs: Option<f64>| {
+                let entry = kinds[node.index()].map(|kind| times.entry(kind).or_default());
+                let Some([first, second]) = entry else { return };
+                first.push(mine);
+                second.extend(theirs);
+            };
+            if is_alike {
+                let of_theirs = of_theirs.map(Some).chain(std::iter::repeat(None));
+                mine.iter().zip(of_theirs).for_each(|(&node, theirs)| add(node, ns(&graph.tasks[node]), theirs));
+            } else {
+                let of_theirs: f64 = of_theirs.sum();
+                add(
+                    mine[0],
+                    mine.iter().map(|&node| ns(&graph.tasks[node])).sum(),
+                    (of_theirs > 0.0).then_some(of_theirs),
+                );
+            }
         }
     }
     between(graph, other, &mut kinds, &mut times);
@@ -347,6 +369,15 @@ fn between(
             times.entry(kind).or_default()[1].push(task.duration.0 as f64);
         }
     }
+}
+
+/// Tasks that take time by what they are, in order.
+fn by_kind(graph: &ExecutionGraph, tasks: &[NodeId]) -> FxHashMap<Discriminant<TaskKind>, Vec<NodeId>> {
+    let mut kinds: FxHashMap<_, Vec<NodeId>> = FxHashMap::default();
+    for &node in tasks.iter().filter(|&&node| takes_time(&graph.tasks[node])) {
+        kinds.entry(std::mem::discriminant(&graph.tasks[node].kind)).or_default().push(node);
+    }
+    kinds
 }
 
 fn takes_time(task: &Task) -> bool {

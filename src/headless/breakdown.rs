@@ -52,7 +52,11 @@ pub(super) struct Rank {
 pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let opened = Opened::of(args, iteration)?;
     let json = input::Envelope::new(&opened.loaded, answer(&opened));
-    output::write(&args.input.output, &json, |out| describe(&json.answer, out), || table(&json.answer.streams))?;
+    let text = |out: &mut dyn Write| {
+        describe(&json.answer, out)?;
+        output::window_note(&opened.outcome.summary, out)
+    };
+    output::write(&args.input.output, &json, text, || table(&json.answer.streams))?;
     Ok(())
 }
 

@@ -76,7 +76,11 @@ pub fn run(args: &ScenarioCommand, iteration: Iteration) -> Result<()> {
     let json =
         input::Envelope::new(&loaded, Answer { gaps: gaps.iter().map(row).collect(), unexplained: unexplained(graph) });
     let rows = &json.answer.gaps;
-    output::write(&args.input.output, &json, |out| describe(&json.answer, out), || table(rows))?;
+    let text = |out: &mut dyn Write| {
+        describe(&json.answer, out)?;
+        output::window_note(&outcome.summary, out)
+    };
+    output::write(&args.input.output, &json, text, || table(rows))?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::OutputArgs;
 use crate::session::{column_for_people, csv_field};
+use retime_core::engine::Summary;
 use retime_core::intern::{is_printable, printable};
 
 /// Rows under a header; numbers are right-aligned.
@@ -174,6 +175,11 @@ impl<W: Write> Write for Gate<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Says below figures of the recorded window that the iteration takes another time as it repeats, where it does.
+pub fn window_note(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    summary.window_note().map_or(Ok(()), |note| writeln!(out, "{note}"))
 }
 
 /// Writes a table for people.

@@ -71,7 +71,11 @@ pub fn run(args: &PathArgs, iteration: Iteration) -> Result<()> {
         Some(tasks) => table(tasks.iter().map(|task| &task.task)),
         None => table(json.answer.segments.iter()),
     };
-    output::write(&args.common.input.output, &json, |out| describe(&opened, &json.answer, &path, out), csv)?;
+    let text = |out: &mut dyn Write| {
+        describe(&opened, &json.answer, &path, out)?;
+        if args.measured { Ok(()) } else { output::window_note(&opened.outcome.summary, out) }
+    };
+    output::write(&args.common.input.output, &json, text, csv)?;
     Ok(())
 }
 

@@ -184,11 +184,14 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     if let Some(account) = device_time(&summary.device_time).filter(|_| !outcome.steps.is_empty()) {
         writeln!(out, "  device time {account}")?;
     }
-    // Where the step as it repeats is another one than the recorded window, this is of the window.
-    let of = summary.both_named().map_or(String::new(), |_| format!(" of the recorded {}", summary.simulated_ns));
+    // Where the step as it repeats is another one than the recorded window, it is busy for another share of the time.
+    let window = Percent(summary.gpu_busy);
+    let of = summary
+        .both_named()
+        .map_or(String::new(), |_| format!(" ({window:.0} of the recorded {})", summary.simulated_ns));
     let whose = if summary.ranks.len() > 1 { " on the busiest stream of any rank" } else { "" };
-    let (busy, alone) = (Percent(summary.gpu_busy), summary.kernel_only_ns);
-    writeln!(out, "  GPU busy    {busy:.0}, kernels alone {alone}{whose}{of}")?;
+    let (busy, alone) = (Percent(summary.steady_gpu_busy), summary.kernel_only_ns);
+    writeln!(out, "  GPU busy    {busy:.0}{of}, kernels alone {alone}{whose}")?;
     if let Some(bytes) = summary.memory_bytes {
         writeln!(out, "  memory      {bytes}{}", summary.verdict())?;
         if let Some(memory) = &summary.memory {

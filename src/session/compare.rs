@@ -357,7 +357,7 @@ fn figures(loaded: &Loaded, summary: &Summary, name: String, (iteration_ns, erro
         is_range_known: true,
         samples: summary.known_samples(),
         ranks: loaded.graph.ranks.len(),
-        gpu_busy: has_device.then_some(summary.gpu_busy),
+        gpu_busy: has_device.then_some(summary.steady_gpu_busy),
         memory_bytes: summary.memory_bytes,
         fits: summary.fits,
         steps: Vec::new(),

@@ -35,7 +35,7 @@ const FIGURES: &[Figure] = &[
     Figure { name: "not-modelled", unit: Unit::Share, of: |outcome| Some(outcome.summary.unmodelled_share) },
     Figure { name: "unmodelled", unit: Unit::Share, of: |outcome| Some(outcome.summary.unmodelled_share) },
     Figure { name: "no-effect", unit: Unit::Steps, of: |outcome| Some(outcome.without_effect().count() as f64) },
-    Figure { name: "gpu_busy", unit: Unit::Share, of: |outcome| Some(outcome.summary.gpu_busy) },
+    Figure { name: "gpu_busy", unit: Unit::Share, of: |outcome| Some(outcome.summary.steady_gpu_busy) },
     Figure { name: "gpu_active", unit: Unit::Time, of: |outcome| Some(outcome.summary.gpu_active_ns.0 as f64) },
     Figure { name: "kernel_only", unit: Unit::Time, of: |outcome| Some(outcome.summary.kernel_only_ns.0 as f64) },
     Figure { name: "memory", unit: Unit::Bytes, of: |outcome| Some(outcome.summary.memory_bytes?.0 as f64) },

@@ -22,7 +22,10 @@ pub fn layer_table(loaded: &Loaded, outcome: &Outcome, edited: &Edited, times: T
     let table = LayerTable::of((&edited.graph, &edited.works), times, device, occupancy);
     let batch = outcome.resolved.batch.map(|(_, batch)| batch);
     let samples = samples_of_first(loaded, outcome).or(table.samples);
-    LayerTable { batch: batch.or(table.batch), samples, ..table }
+    let summary = &outcome.summary;
+    // As throughput is told elsewhere: by the step as it repeats, where that is known.
+    let latency = if summary.steady.is_compared() { summary.steady_ns } else { table.latency };
+    LayerTable { batch: batch.or(table.batch), samples, latency, ..table }
 }
 
 /// Samples of an iteration of the first rank under the edits of `outcome`, where ranks have unlike ones its own; `None` where the batch size

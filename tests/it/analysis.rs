@@ -280,6 +280,7 @@ fn the_path_of_an_edited_scenario_goes_through_what_the_edit_added() {
         unchanged: None,
         moved: Vec::default(),
         rank_count: None,
+        job_ranks: 1,
         replicas: 1,
         repeats: 1,
         works,

@@ -262,14 +262,17 @@ fn what_runs_again_is_no_part_of_the_gradient_that_needs_it_first() {
 
 #[test]
 fn a_second_trace_is_what_it_measured_at_its_own_batch() {
-    let sample = |id: &str| crate::support::sample(&format!("h200/{id}-fp32-cuda.kineto.json.gz")).display().to_string();
+    let sample =
+        |id: &str| crate::support::sample(&format!("h200/{id}-fp32-cuda.kineto.json.gz")).display().to_string();
     let device = |answer: &Value| {
         let time = &answer["device_time"];
         ["changed_to_ns", "kept_ns", "added_ns"].iter().map(|part| time[part].as_f64().unwrap()).sum::<f64>()
     };
-    for (first, second, batch) in
-        [("gpt2-small-b4", "gpt2-small-b8", "8"), ("mlp-b1024", "mlp-b4096", "4096"), ("resnet50-b16", "resnet50-b32", "32")]
-    {
+    for (first, second, batch) in [
+        ("gpt2-small-b4", "gpt2-small-b8", "8"),
+        ("mlp-b1024", "mlp-b4096", "4096"),
+        ("resnet50-b16", "resnet50-b32", "32"),
+    ] {
         let learned = json(&["simulate", &sample(first), "--learn", &sample(second), "--batch", batch]);
         let apart = device(&learned) / device(&simulated(&sample(second), &[])) - 1.0;
         println!("{first} → {second}: {:+.2} % of what the device took", 100.0 * apart);

@@ -77,6 +77,8 @@ pub struct Trial {
     pub section: Section,
     /// The iteration with it.
     pub steady_ns: DurNs,
+    /// On how many devices, those of ranks that are not loaded among them.
+    pub devices: u32,
     /// Where that may lie.
     pub band: ErrorBand,
     /// Time per sample with it, as a share of that of the scenario without it.
@@ -152,6 +154,7 @@ impl<'a> Trials<'a> {
         Some(Trial {
             section,
             steady_ns: summary.steady_ns,
+            devices: summary.job_ranks,
             ratio: per_sample(summary.steady_ns, summary.samples()) / before,
             sure_ratio: per_sample(band.high_ns, summary.samples()) / before,
             band,

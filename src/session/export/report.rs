@@ -96,7 +96,7 @@ fn figures(loaded: &Loaded, outcome: &Outcome) -> Vec<Vec<String>> {
     let now = if is_same { before.clone() } else { dedup(now).join(", ") };
     add("device", changed(&before, &now));
     let busy = |share: f64| format!("{:.0}", Percent(share));
-    add("GPU busy", changed(&busy(loaded.replay.summary.gpu_busy), &busy(summary.gpu_busy)));
+    add("GPU busy", changed(&busy(loaded.replay.summary.steady_gpu_busy), &busy(summary.steady_gpu_busy)));
     if let Some(bytes) = summary.memory_bytes {
         add("device memory", format!("{bytes}{}", summary.verdict()));
     }

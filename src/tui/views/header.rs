@@ -306,7 +306,7 @@ fn gpu(work: &Workspace, how: Busy) -> Pieces {
     if !work.has_device() {
         return Vec::new();
     }
-    let (before, after) = (work.loaded.replay.summary.gpu_busy, work.outcome.summary.gpu_busy);
+    let (before, after) = (work.loaded.replay.summary.steady_gpu_busy, work.outcome.summary.steady_gpu_busy);
     let (before, after) = (percent(before), percent(after));
     let label = if how == Busy::All { "GPU busy " } else { "GPU " };
     let mut pieces = vec![(label.to_owned(), Role::Dim)];

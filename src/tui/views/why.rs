@@ -230,7 +230,8 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
     lines.extend(summary.cut.map(|cut| ("", cut.sentence(), Role::Warn)));
     lines.push(("replay", replay(summary), Role::Text));
     lines.push(("error", band(summary), Role::Text));
-    let busy = format!("{:.1} % of the iteration with work on the device, mean over ranks", summary.gpu_busy * 100.0);
+    let busy =
+        format!("{:.1} % of the iteration with work on the device, mean over ranks", summary.steady_gpu_busy * 100.0);
     lines.push(("GPU busy", busy, Role::Text));
     of_memory(summary, lines);
     lines.extend(straggler(summary));

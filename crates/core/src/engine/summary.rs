@@ -205,8 +205,10 @@ pub struct Summary {
     pub noise: f64,
     /// The rank that the others wait for, if one stands out.
     pub straggler: Option<Straggler>,
-    /// Share of the period with work on the device, mean over ranks.
+    /// Share of the simulated period with work on the device, mean over ranks.
     pub gpu_busy: f64,
+    /// That of `steady_ns`.
+    pub steady_gpu_busy: f64,
     /// Time with work on the device, mean over ranks.
     pub gpu_active_ns: DurNs,
     /// The kernel-only baseline: largest sum of device time on one stream.
@@ -231,7 +233,9 @@ pub struct Summary {
     /// Samples of a batch on average, as a share of the batch size: below 1 where some batches of a step are smaller.
     #[serde(skip)]
     pub pass_share: f64,
-    /// How many ranks of the job have a batch of their own, those that are not loaded among them.
+    /// How many ranks the job has, those that are not loaded among them.
+    pub job_ranks: u32,
+    /// How many of them have a batch of their own.
     pub replicas: u32,
     /// Every rank.
     pub ranks: Vec<RankSummary>,
@@ -297,6 +301,9 @@ impl Summary {
         self.base_if_repeated_ns = base.map_or(steady.if_repeated(), |base| base.base_if_repeated_ns);
         self.steady_ns = steady.compared(self.simulated_ns);
         self.base_steady_ns = base.map_or(self.steady_ns, |base| base.steady_ns);
+        if self.steady_ns != self.simulated_ns {
+            self.steady_gpu_busy = ratio(self.gpu_active_ns, self.steady_ns).min(1.0);
+        }
         let Some(bounds) = steady.bounds.filter(|_| steady.is_compared()) else { return };
         let decisive = Decisive::of_period(resolved, &circuit);
         (self.host_path_ns, self.errors) = (decisive.host(resolved), decisive.errors(resolved));
@@ -316,6 +323,16 @@ impl Summary {
         }
         let (before, after) = (self.base_if_repeated_ns?, self.steady.if_repeated()?);
         differ(before, after).then_some(("if repeated", before, after))
+    }
+
+    /// What to say beside figures of the recorded window, where the iteration as it repeats takes more than one part in a hundred longer or
+    /// shorter.
+    pub fn window_note(&self) -> Option<String> {
+        let (_, _, window) = self.both_named().filter(|_| self.steady.is_compared())?;
+        Some(format!(
+            "this is of the recorded window of {window}; the iteration takes {} as it repeats",
+            self.steady_ns
+        ))
     }
 
     /// What edits are compared by, in a sentence.
@@ -410,6 +427,7 @@ impl Summary {
             noise: 0.0,
             straggler: straggler(collectives::late(&calls, &windows), period),
             gpu_busy: mean(&Busy::share),
+            steady_gpu_busy: mean(&Busy::share),
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
             memory_bytes: needed,
@@ -421,6 +439,7 @@ impl Summary {
             batch,
             repeats: resolved.repeats,
             pass_share: graph.mean_pass(),
+            job_ranks: resolved.job_ranks,
             replicas: resolved.replicas,
             ranks: graph.ranks.iter().zip(&busy).zip(&counts).map(|it| rank_summary(it, &communication)).collect(),
         }

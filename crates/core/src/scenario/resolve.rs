@@ -58,7 +58,9 @@ pub struct Resolved {
     pub moved: Vec<(NodeId, LaneId)>,
     /// How many ranks there are, where an edit changed it.
     pub rank_count: Option<u32>,
-    /// How many ranks of the job have a batch of their own.
+    /// How many ranks the job has, those that are not loaded among them.
+    pub job_ranks: u32,
+    /// How many of them have a batch of their own.
     pub replicas: u32,
     /// How often forward and backward pass run in one step, each on a batch.
     pub repeats: u32,
@@ -401,7 +403,8 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
     let placements = draft.placements().map(<[TablePlacement]>::to_vec);
     let (moved, rank_count) = (draft.moved(), draft.rank_count());
     let repeats = base.graph().batches.saturating_mul(draft.repeats());
-    let replicas = (rank_count.unwrap_or_else(|| base.graph().job_size()) / base.roles().share_a_batch()).max(1);
+    let job_ranks = rank_count.unwrap_or_else(|| base.graph().job_size()).max(1);
+    let replicas = (job_ranks / base.roles().share_a_batch()).max(1);
     let memory = memory.map_or_else(|| base.memory().clone(), Arc::new);
     let row_of = |node: Node| match node {
         Node::Traced(node) => Some(timed.task(node)),
@@ -451,6 +454,7 @@ fn finish(mut draft: Draft<'_>, mut reports: Vec<StepReport>) -> Resolved {
         placements,
         moved,
         rank_count,
+        job_ranks,
         replicas,
         repeats,
         memory,

@@ -173,8 +173,7 @@ impl Rows<'_> {
         const STEPS: f64 = 1_000.0;
         const HOUR_NS: f64 = 3.6e12;
         let price = self.board.price(&trial.line)?;
-        let devices = f64::from(self.work.loaded.graph.rank_count().max(1));
-        Some(price * devices * STEPS * trial.steady_ns.0 as f64 / HOUR_NS)
+        Some(price * f64::from(trial.devices) * STEPS * trial.steady_ns.0 as f64 / HOUR_NS)
     }
 
     /// The device on which a thousand iterations cost least, of those that hold them, and what they cost.

@@ -544,6 +544,7 @@ mod tests {
             line: line.to_owned(),
             section: Section::Configuration,
             steady_ns: DurNs(1),
+            devices: 1,
             band: ErrorBand { low_ns: DurNs(1), high_ns: DurNs(1), ..ErrorBand::default() },
             ratio: 1.0,
             sure_ratio: 1.0,

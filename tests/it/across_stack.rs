@@ -120,3 +120,20 @@ fn kernels_in_no_layer_or_of_unknown_work_are_told_and_their_work_is_no_zero() {
     let products = text.lines().find(|line| line.trim_end().ends_with("gemm")).unwrap();
     assert_eq!(products.matches('–').count(), 4, "{products}");
 }
+
+#[test]
+fn latency_by_batch_is_that_of_the_iteration_as_it_repeats() {
+    let trace = ["h200/resnet50-b32-fp32-cuda.kineto.json.gz"];
+    let answer = json(&trace, &["--batch", "8..32"]);
+    let simulated = |batch: &str| {
+        let trace = sample(trace[0]).display().to_string();
+        crate::support::program::json(&["simulate", &trace, "--batch", batch])
+    };
+    for row in answer["batch_sizes"].as_array().unwrap() {
+        let one = simulated(&row["batch"].to_string());
+        assert_eq!(row["latency_ns"], one["steady_ns"], "{row}");
+        let [busy, active, steady] =
+            ["steady_gpu_busy", "gpu_active_ns", "steady_ns"].map(|field| one[field].as_f64().unwrap());
+        assert!((busy * steady / active - 1.0).abs() < 0.01, "{busy} of {steady}, {active} at work");
+    }
+}

@@ -223,6 +223,7 @@ fn throughput_of_more_ranks_is_that_of_all_of_them() {
     let (_folder, loaded) = made(JobSpec { ranks: 4, tables_per_rank: 4, seed: 4, ..JobSpec::default() });
     let samples = |lines: &[&str]| {
         let outcome = engine().evaluate(&loaded, &Scenario::parse(lines.iter().copied()).unwrap(), 0);
+        assert_eq!(outcome.summary.job_ranks, outcome.summary.replicas, "each has a batch of its own");
         (outcome.summary.job_samples(), outcome.summary.samples())
     };
     let batch = "resize-batch 1024 from 512";
@@ -305,5 +306,21 @@ fn a_job_of_hosts_has_its_exposed_communication_in_the_breakdown() {
         assert!(own.exposed_ns.0 > 0 && rank.communication_exposed >= own.exposed_ns, "{rank:?} {own:?}");
         let all = rank.communication_exposed + rank.communication_overlapped;
         assert!(all >= own.transfer_ns && rank.communication_overlapped >= own.overlapped_ns, "{rank:?} {own:?}");
+    }
+}
+
+#[test]
+fn small_messages_take_no_less_than_their_start_on_another_device() {
+    let loaded = jobs::loaded(&[sample("public/dlrm-v100x8")]);
+    let graph = &loaded.graph;
+    let resolved = |line: &str| engine().evaluate(loaded, &Scenario::parse([line]).unwrap(), 0).resolved;
+    for device in ["H100-SXM", "A100-80", "L4"] {
+        let moved = resolved(&format!("swap-gpu {device}"));
+        let collectives = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device());
+        let collectives = collectives.filter(|&node| matches!(graph.tasks[node].kind, TaskKind::Collective(_)));
+        let least = collectives.map(|node| moved.prediction(node).duration).min().unwrap();
+        let traced = graph.tasks.node_weights().filter(|task| matches!(task.kind, TaskKind::Collective(_)));
+        let traced = traced.map(|task| task.duration).min().unwrap();
+        assert!(least.0 >= traced.0 * 6 / 10, "{device}: {least}, traced {traced}");
     }
 }

@@ -227,3 +227,34 @@ fn every_real_trace_accounts_for_all_of_its_entries() {
         assert!(found >= 3);
     }
 }
+
+/// Launches of kernels, each by an operator: of which process, on which device and as which kernel.
+fn launches(calls: impl Iterator<Item = (u32, u32, u32)>) -> u64 {
+    let mut events = Vec::new();
+    for (at, (process, device, kernel)) in calls.enumerate() {
+        let (host, id) = (100 * at, at + 1);
+        events
+            .push(serde_json::json!({"ph": "X", "cat": "cpu_op", "name": "aten::relu", "pid": process, "tid": process,
+            "ts": host, "dur": 50, "args": {"External id": id}}));
+        events.push(serde_json::json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": process,
+            "tid": process, "ts": host + 10, "dur": 5, "args": {"External id": id, "correlation": id}}));
+        events.push(
+            serde_json::json!({"ph": "X", "cat": "kernel", "name": format!("kernel_{kernel}"), "pid": device, "tid": 7,
+            "ts": host + 20, "dur": 30, "args": {"External id": id, "correlation": id, "device": device, "stream": 7}}),
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("launches.json");
+    std::fs::write(&path, serde_json::json!({ "traceEvents": events }).to_string()).unwrap();
+    let diagnostics = crate::support::jobs::loaded(&[path]).diagnostics();
+    10 * diagnostics.count("several-processes") + diagnostics.count("several-devices")
+}
+
+#[test]
+fn other_processes_and_copies_on_other_devices_are_told() {
+    assert_eq!(launches((0..40).map(|at| (9, 0, at % 4))), 0);
+    assert_eq!(launches((0..40).map(|at| (9, at % 2, at / 2 % 4))), 1, "the same on two devices");
+    assert_eq!(launches((0..40).map(|at| (9, at % 2, 4 * (at % 2) + at / 2 % 4))), 0, "halves of one model");
+    assert_eq!(launches((0..40).map(|at| (9 + at % 2, at % 2, at / 2 % 4))), 10, "of two processes");
+    assert_eq!(launches((0..40).map(|at| (if at == 20 { 10 } else { 9 }, 0, at % 4))), 0, "a helper");
+}

@@ -325,3 +325,22 @@ fn a_part_that_runs_again_is_one_of_the_forward_pass_before_it() {
         assert!(again * 10 < kept * 7, "{batches} batches: {again} of {kept}");
     }
 }
+
+#[test]
+fn gradients_of_the_step_before_go_as_those_of_this_one_come() {
+    let Some(path) = shared("vgg13-h100-train/profiler_vgg13-iter41.json.gz") else { return };
+    let memory = Opened::at(&[path]).under(&["resize-batch 1"]);
+    // The optimizer runs at the peak, with a gradient of each of 133 million parameters.
+    assert_eq!(memory.kinds.gradients.0 >> 20, 506, "{memory:?}");
+}
+
+#[test]
+fn gradients_that_are_set_to_zero_stay() {
+    let Some(path) = shared("resnet50-v100-dataloader/workers0.pt.trace.json.gz") else { return };
+    let opened = Opened::at(&[path]);
+    for lines in [&[][..], &["resize-batch 1"]] {
+        let kinds = opened.under(lines).kinds;
+        let share = kinds.gradients.0 as f64 / kinds.parameters.0 as f64;
+        assert!((0.99..1.01).contains(&share), "{lines:?}: {kinds:?}");
+    }
+}

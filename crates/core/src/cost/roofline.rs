@@ -114,6 +114,8 @@ pub struct LeastTimes {
     now: DurNs,
     /// Whether another device has to do it now.
     is_moved: bool,
+    /// What it takes with nothing to do now: no less is left of what it took.
+    start: DurNs,
 }
 
 /// The name of the model by measured products.
@@ -138,7 +140,7 @@ impl LeastTimes {
             };
             placed.work.map_or(DurNs::ZERO, least)
         };
-        Self { before: of(before), now: of(now), is_moved }
+        Self { before: of(before), now: of(now), is_moved, start: DurNs::ZERO }
     }
 
     /// The same where `model` predicts what it takes now: products that were measured on a machine may be faster than the peak that was.
@@ -147,8 +149,11 @@ impl LeastTimes {
     }
 
     /// As they are.
-    pub fn given(before: DurNs, now: DurNs) -> Self {
-        Self { before, now, is_moved: false }
+    ///
+    /// # Arguments
+    /// `start`: what it takes with nothing to do now.
+    pub fn given(before: DurNs, now: DurNs, start: DurNs) -> Self {
+        Self { before, now, is_moved: false, start }
     }
 
     /// Those of `pieces` of work one after the other, and of `merged`, which does them all at once.
@@ -157,6 +162,7 @@ impl LeastTimes {
             before: pieces.iter().map(|work| least_in_model(work, device)).sum(),
             now: least_in_model(merged, device),
             is_moved: false,
+            start: DurNs::ZERO,
         }
     }
 
@@ -167,7 +173,7 @@ impl LeastTimes {
     pub fn hold(self, before: DurNs, now: DurNs) -> DurNs {
         let above = self.before.0 as f64 / before.0.max(1) as f64;
         let is_carried = above > if self.is_moved { CLOCKS } else { 1.0 };
-        now.max(if is_carried { self.now.scale(1.0 / above) } else { self.now })
+        now.max(if is_carried { self.now.scale(1.0 / above) } else { self.now }).max(self.start.min(before))
     }
 }
 
@@ -223,11 +229,17 @@ mod tests {
     #[test]
     fn what_is_above_a_roof_by_its_devices_clocks_is_not_on_another_device() {
         let us = |us: i64| DurNs(1000 * us);
-        let least = |is_moved| LeastTimes { before: us(110), now: us(50), is_moved };
+        let least = |is_moved| LeastTimes { before: us(110), now: us(50), is_moved, start: us(0) };
         assert_eq!(least(false).hold(us(110), us(40)), us(50));
         assert_eq!(least(false).hold(us(100), us(40)), DurNs(45_455), "no further above than it was");
         assert_eq!(least(true).hold(us(100), us(40)), us(50));
         assert_eq!(least(true).hold(us(55), us(20)), us(25), "half of the products are left out everywhere");
+        let message = LeastTimes::given(us(1), us(1), us(9));
+        assert_eq!(
+            [us(40), us(8)].map(|before| message.hold(before, us(2))),
+            [us(9), us(8)],
+            "a start, or what it took"
+        );
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl<'a> Topology<'a> {
     }
 
     /// What a collective with next to no message takes inside a node, in µs; `None` across nodes.
-    fn latency(&self, work: &Work) -> Option<f64> {
+    pub fn latency(&self, work: &Work) -> Option<f64> {
         match work.shape {
             Shape::Collective { kind, ranks } if self.nodes(ranks) == 1 => Some(self.time(kind, 1, ranks).us),
             _ => None,

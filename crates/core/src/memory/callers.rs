@@ -90,6 +90,13 @@ impl Passes {
         after.checked_sub(1).map_or(Phase::Other, |at| self.starts[at].1)
     }
 
+    /// Whether the backward pass is through: what adds up a gradient stands within it.
+    pub(super) fn is_behind_backward(&self, time: TimeNs) -> bool {
+        let after = self.starts.partition_point(|&(start, _)| start <= time);
+        let is_backward = |at: usize| self.starts.get(at).is_some_and(|&(_, phase)| phase == Phase::Backward);
+        !is_backward(after) && !after.checked_sub(1).is_some_and(is_backward)
+    }
+
     /// Whether there is a backward pass.
     pub(super) fn train(&self) -> bool {
         self.starts.iter().any(|&(_, phase)| phase == Phase::Backward)

@@ -323,13 +323,15 @@ fn buffer(
     let born = piece.operator.map(|id| graph.operators[id.0 as usize].phase);
     let holds = match born {
         // The operators before the window are not known either.
+        // What went before it began tells nothing of the step.
+        None if piece.until < TimeNs(0) => Holds::Other,
         None if piece.from < TimeNs(0) => match phase(piece.until) {
             Phase::Backward => Holds::Activations,
             _ if passes.train() && is_gradient() => Holds::Gradients,
             _ => Holds::Other,
         },
         Some(Phase::Backward) => {
-            let outlives = piece.until == AFTER || phase(piece.until) != Phase::Backward;
+            let outlives = piece.until == AFTER || passes.is_behind_backward(piece.until);
             if outlives && is_gradient() { Holds::Gradients } else { Holds::Other }
         }
         Some(Phase::Optimizer) if piece.until == AFTER => Holds::Optimizer,

@@ -12,7 +12,6 @@ use crate::units::{DurNs, TimeNs, total};
 use super::Prepared;
 use super::batches;
 use super::collectives::{self, Drafted, Member};
-use super::compute;
 use super::convolutions;
 use super::draft::Ordered;
 use super::emit::{RankOutput, Shared};
@@ -21,6 +20,7 @@ use super::lookups;
 use super::misplaced::{self, Misplaced};
 use super::optimizers;
 use super::stated;
+use super::unread;
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
 pub(super) fn zeros(ranks: &[Prepared<'_>]) -> Vec<TimeNs> {
@@ -232,7 +232,7 @@ fn diagnostics(
         found.note("cyclic-dependency", format!("{} {what}", ordered.dropped));
     }
     note_beginnings(&mut found, ranks, zeros, outputs);
-    note_device(&mut found, ranks);
+    unread::note(&mut found, ranks);
     note_misplaced(&mut found, ranks);
     note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
@@ -288,17 +288,6 @@ fn note_unlike_messages(found: &mut Diagnostics, drafted: &[Drafted]) {
             size.max(listed)
         );
         found.warn("unlike-groups", text);
-    }
-}
-
-/// Says where work of a device was launched and not recorded.
-fn note_device(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
-    let follows = "times are those of launches, and no edit of what the device does can be re-timed";
-    if ranks.iter().any(|rank| compute::lacks_device(&rank.observed)) {
-        let text = format!("operators of a device ran and none of its work was recorded: {follows}");
-        found.warn("device-not-recorded", text);
-    } else if ranks.iter().any(|rank| compute::lacks_kernels(&rank.observed)) {
-        found.warn("device-not-recorded", format!("kernels were launched and none was recorded: {follows}"));
     }
 }
 

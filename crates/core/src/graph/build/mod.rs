@@ -44,6 +44,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod unread;
 mod unrecorded;
 
 use std::ops::Range;

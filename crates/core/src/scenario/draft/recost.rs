@@ -275,7 +275,8 @@ impl Draft<'_> {
                 let moved = Change::of(models.predict_over(UNIT, (old, before), (new, after), is_moved));
                 match (moved, before.transfer(old)) {
                     (Change::Ratio(ratio, of), Some(time)) if of.provenance == Provenance::Anchored => {
-                        let least = LeastTimes::given(before.least(old), after.least(new));
+                        let start = after.latency(new).map_or(DurNs::ZERO, DurNs::from_us_f64);
+                        let least = LeastTimes::given(before.least(old), after.least(new), start);
                         Change::Transfer(ratio, least, DurNs::from_us_f64(time.us), of)
                     }
                     (moved, _) => moved,

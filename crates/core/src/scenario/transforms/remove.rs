@@ -10,7 +10,7 @@ use crate::scenario::grammar::{Argument, Form, Grammar};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
 
-use super::report::{count, in_step, tell_elsewhere};
+use super::report::{count, in_step, tell_elsewhere, tell_gradients};
 
 /// Takes the selected tasks out. Where all device work of an operator goes, its host time and launches go too.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,7 @@ impl Transform for Remove {
         let summary = format!("{} out, {} of them on the device", count(tasks, "task"), in_step(draft, &device));
         let mut report = StepReport { changed, summary, ..StepReport::default() };
         tell_elsewhere(&mut report, draft, &all);
+        tell_gradients(&mut report, draft, &all);
         report
     }
 }

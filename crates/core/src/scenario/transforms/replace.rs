@@ -19,7 +19,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use crate::units::DurNs;
 
 use super::remove::host_of;
-use super::report::{call_of, count, in_step, refused_host_read, survey};
+use super::report::{call_of, count, in_step, refused_host_read, survey, tell_gradients};
 
 /// Lets the selected operators compute another one on the same arguments, each by its longest kernel alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,9 @@ impl Transform for Replace {
                 count(in_step(draft, &gone), "kernel")
             );
         }
+        let chosen = [kept.as_slice(), gone.as_slice()].concat();
         let mut report = survey(draft, kept, summary);
+        tell_gradients(&mut report, draft, &chosen);
         report.changed += gone.len();
         if report.changed == 0 && !report.says(EffectKind::NotModelled) {
             report.is_met = true;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::cost::Work;
 use crate::cost::operators::bare;
-use crate::graph::{NodeId, OperatorId};
-use crate::scenario::draft::{Draft, Node};
+use crate::graph::{NodeId, OperatorId, Phase};
+use crate::scenario::draft::{Draft, Node, NodeSet};
 use crate::scenario::effect::Effect;
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::StepReport;
@@ -156,6 +156,45 @@ pub(super) fn in_step<N: Into<Node> + Copy>(draft: &Draft<'_>, nodes: &[N]) -> u
 pub(super) fn tell_elsewhere<N: Into<Node> + Copy>(report: &mut StepReport, draft: &Draft<'_>, chosen: &[N]) {
     if in_step(draft, chosen) == 0 {
         report.say(Effect::none("what matches is of other steps than the modelled one"));
+    }
+}
+
+/// Says how much device work of the backward pass is there of operators of the forward pass among `chosen`, and not among these itself.
+///
+/// # Complexity
+/// O(tasks + operators).
+pub(super) fn tell_gradients(report: &mut StepReport, draft: &Draft<'_>, chosen: &[Node]) {
+    let graph = draft.graph();
+    let own: NodeSet = chosen.iter().copied().collect();
+    let mut touched = vec![false; graph.operators.len()];
+    for node in chosen.iter().filter(|&&node| draft.kind_of(node).is_device()) {
+        let up = |id: &OperatorId| graph.operators[id.0 as usize].parent;
+        for id in std::iter::successors(draft.operator_of(*node), up) {
+            if std::mem::replace(&mut touched[id.0 as usize], true) {
+                break;
+            }
+        }
+    }
+    // By operator of the backward pass whether it gives a gradient of one of those.
+    let mut gives: Vec<bool> = Vec::with_capacity(graph.operators.len());
+    for operator in &graph.operators {
+        let of_touched = operator.phase == Phase::Backward && operator.forward.is_some_and(|id| touched[id.0 as usize]);
+        gives.push(of_touched || operator.parent.is_some_and(|parent| gives[parent.0 as usize]));
+    }
+    let left = graph.tasks.node_indices().map(Node::Traced).filter(|&node| {
+        draft.kind_of(node).is_device()
+            && draft.operator_of(node).is_some_and(|id| gives[id.0 as usize])
+            && !own.contains(node)
+            && !draft.is_gone(node)
+            && draft.is_in_step(node)
+    });
+    let (mut kernels, mut time) = (0, DurNs::ZERO);
+    for node in left {
+        (kernels, time) = (kernels + 1, time + draft.price_of(node).duration);
+    }
+    if kernels > 0 {
+        let kernels = count(kernels, "kernel");
+        report.say(Effect::note(format!("gradients of what is selected stay as they are: {kernels}, {time}")));
     }
 }
 

@@ -2,6 +2,7 @@
 //! update. Parameters follow from no batch, and samples are those that are trained on.
 
 use retime_core::engine::Loaded;
+use retime_core::graph::{Operands, OperatorId};
 use retime_core::memory::KindBytes;
 use retime_core::scenario::Scenario;
 use serde_json::json;
@@ -222,4 +223,39 @@ fn layers_of_a_rank_are_of_its_own_samples() {
     let path = folder.path().to_str().unwrap();
     let of = |steps: &[&str]| program::json(&[&["layers", path], steps].concat())["batch_sizes"][0]["samples"].as_f64();
     assert_eq!((of(&[]), of(&["--step", "accumulate 2", "--device", "A100"])), (Some(64.0), Some(128.0)));
+}
+
+#[test]
+fn models_that_are_updated_one_after_the_other_have_each_its_own_batch() {
+    let of = |first: u64, second: u64| {
+        Recording::of_steps(3, |step| {
+            step.train(first, 512);
+            step.update("Adam", 512);
+            step.train(second, 1024);
+            step.update("Adam", 1024);
+        })
+        .loaded()
+    };
+    let unlike = of(64, 16);
+    assert_eq!((unlike.graph.batch_size, samples(&unlike), unlike.replay.summary.repeats), (Some(64), 80.0, 1));
+    assert_eq!(unlike.diagnostics().count("unlike-batches"), 1);
+    let scenario = Scenario::parse(["resize-batch 128"]).unwrap();
+    let resized = engine().evaluate(&unlike, &scenario, 0);
+    let reports = &resized.resolved.reports;
+    assert!((resized.summary.samples() - 160.0).abs() < 1e-9, "{} {reports:?}", resized.summary.samples());
+    let graph = &unlike.graph;
+    let layers = (0..).map(OperatorId).zip(&graph.operators);
+    let layers = layers.filter(|(_, operator)| graph.names.get(operator.name) == "aten::linear");
+    let rows = |operands: &Operands| operands.dims(0).unwrap()[0];
+    let mut found: Vec<(u64, u64)> = layers
+        .map(|(id, operator)| {
+            let then = &graph.operands[operator.operands.unwrap().0 as usize];
+            (rows(then), rows(resized.resolved.works.operands(graph, id).unwrap()))
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, [(16, 32), (64, 128)]);
+    let alike = of(64, 64);
+    assert_eq!((samples(&alike), alike.diagnostics().count("unlike-batches")), (64.0, 0));
 }

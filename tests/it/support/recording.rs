@@ -112,7 +112,8 @@ impl Recording {
     }
 
     pub fn loaded(&self) -> Loaded {
-        let text = json!({"traceEvents": self.events}).to_string();
+        let device = json!({"id": 0, "name": "NVIDIA A100-SXM4-80GB", "totalGlobalMem": 80_u64 << 30});
+        let text = json!({"deviceProperties": [device], "traceEvents": self.events}).to_string();
         engine().load_bytes(text.as_bytes(), "loop.json", &BuildOptions::default()).unwrap()
     }
 }

@@ -367,8 +367,13 @@ impl Summary {
 
     /// How many samples an iteration has, in words; `None` where it has those of one batch, or that is unknown.
     pub fn several_batches(&self) -> Option<String> {
-        let samples = self.known_samples().filter(|_| self.repeats > 1)?;
-        Some(format!("{samples} samples in {} batches an iteration", self.repeats))
+        let samples = self.known_samples()?;
+        let is_unlike = self.repeats == 1 && (self.pass_share - 1.0).abs() > f64::EPSILON;
+        match self.repeats {
+            _ if is_unlike => Some(format!("{samples} samples an iteration, of unlike batches")),
+            2.. => Some(format!("{samples} samples in {} batches an iteration", self.repeats)),
+            _ => None,
+        }
     }
 
     /// Samples per iteration of the job; batches of a rank where the batch size is unknown.

@@ -50,7 +50,7 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph, alone: &[bool
     };
     let counts: Vec<u32> = ranks.iter().zip(&found).map(of_rank).collect();
     let each = || graph.ranks.iter().zip(&found).zip(&counts).filter(|((_, calls), count)| calls.batches == **count);
-    let mut passes: Vec<Pass> = each().flat_map(|((part, calls), _)| calls.sizes((graph, alone), part, true)).collect();
+    let mut passes: Vec<Pass> = each().flat_map(|((part, calls), _)| sizes((graph, alone), part, calls)).collect();
     let beside: Vec<Pass> =
         each().flat_map(|((part, calls), _)| calls.untrained((graph, alone), part, &own(part))).collect();
     let has = |batch: u64| passes.iter().any(|pass| pass.batch == batch);
@@ -58,8 +58,9 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph, alone: &[bool
     let is_unlike = passes.windows(2).any(|pair| pair[0].batch != pair[1].batch)
         || counts.windows(2).any(|pair| pair[0] != pair[1]);
     if is_unlike || evaluates {
+        let is_by_updates = passes.len() > counts.iter().map(|&count| count as usize).sum();
         passes.extend(beside);
-        passes.extend(each().flat_map(|((part, _), _)| of_other_steps((graph, alone), part)));
+        passes.extend(each().flat_map(|((part, _), _)| of_other_steps((graph, alone), part, is_by_updates)));
         passes.sort_by_key(|pass| (pass.rank, pass.from));
     } else {
         passes.clear();
@@ -71,12 +72,44 @@ pub(super) fn find(ranks: &[Prepared<'_>], graph: &ExecutionGraph, alone: &[bool
     Found { counts, begins, passes, evaluates, may_be_one }
 }
 
+/// The passes of a rank's iteration that train: those of one model, or one of each model that is updated before the next one runs, where
+/// their batches differ.
+fn sizes((graph, alone): (&ExecutionGraph, &[bool]), part: &RankPart, calls: &Calls) -> Vec<Pass> {
+    let own = calls.sizes((graph, alone), part, true);
+    if calls.batches > 1 || calls.backward.is_empty() {
+        return own;
+    }
+    let each = between_updates((graph, alone), part, &(part.iteration_start..part.iteration_end), true);
+    if each.windows(2).any(|pair| pair[0].batch != pair[1].batch) { each } else { own }
+}
+
+/// The passes that train between updates, one of each.
+fn between_updates(
+    (graph, alone): (&ExecutionGraph, &[bool]),
+    part: &RankPart,
+    within: &Range<TimeNs>,
+    is_counted: bool,
+) -> Vec<Pass> {
+    let spans = Calls::of(graph, part, within.clone()).between_updates(graph, part, within);
+    let of = |within: Range<TimeNs>| Calls::of(graph, part, within).sizes((graph, alone), part, is_counted);
+    let each: Vec<Vec<Pass>> = spans.into_iter().map(of).collect();
+    let is_told = each.len() > 1 && each.iter().all(|passes| passes.len() == 1);
+    if is_told { each.concat() } else { Vec::new() }
+}
+
 /// The passes of a rank before its iteration and after it.
-fn of_other_steps((graph, alone): (&ExecutionGraph, &[bool]), part: &RankPart) -> Vec<Pass> {
+///
+/// # Arguments
+/// `is_by_updates`: whether those of the iteration are told apart by updates.
+fn of_other_steps((graph, alone): (&ExecutionGraph, &[bool]), part: &RankPart, is_by_updates: bool) -> Vec<Pass> {
     let beside = [TimeNs(i64::MIN)..part.iteration_start, part.iteration_end..TimeNs(i64::MAX)];
     let of = |within: Range<TimeNs>| {
         let calls = Calls::of(graph, part, within.clone());
-        [calls.sizes((graph, alone), part, false), calls.untrained((graph, alone), part, &within)].concat()
+        let trained = match between_updates((graph, alone), part, &within, false) {
+            each if is_by_updates && !each.is_empty() => each,
+            _ => calls.sizes((graph, alone), part, false),
+        };
+        [trained, calls.untrained((graph, alone), part, &within)].concat()
     };
     beside.into_iter().flat_map(of).collect()
 }
@@ -135,6 +168,25 @@ impl Calls {
         let updated = || graph.updated_sizes(part, &within);
         found.batches = if count > 1 { found.batches() } else { found.by_updates(&updated()) };
         found
+    }
+
+    /// Spans of `within` in each of which a backward pass runs and then the optimizer, before the forward pass goes on.
+    fn between_updates(&self, graph: &ExecutionGraph, part: &RankPart, within: &Range<TimeNs>) -> Vec<Range<TimeNs>> {
+        let mut updates: Vec<TimeNs> = of_phase(graph, part, Phase::Optimizer, within).map(starts).collect();
+        updates.sort_unstable();
+        let (mut spans, mut from) = (Vec::new(), within.start);
+        for pair in self.forward.windows(2) {
+            let before = self.backward.partition_point(|call| call.start < pair[1]);
+            let Some(last) = self.backward[..before].last().filter(|call| call.start > from) else { continue };
+            let is_updated =
+                updates.get(updates.partition_point(|&at| at < last.start)).is_some_and(|&at| at < pair[1]);
+            if is_updated {
+                spans.push(from..pair[1]);
+                from = pair[1];
+            }
+        }
+        spans.push(from..within.end);
+        spans
     }
 
     /// The backward passes.

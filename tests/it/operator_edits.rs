@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::program::json;
+use crate::support::program::{json, retime};
 
 fn h100(name: &str) -> String {
     crate::support::sample(&format!("h100/{name}.kineto.json.gz")).display().to_string()
@@ -170,7 +170,7 @@ fn what_is_inserted_after_a_call_that_waits_leaves_it_its_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let exported = folder.path().join("inserted.json");
     let path = exported.to_str().unwrap();
-    crate::support::program::retime().args(["export", &trace, "-o", path, "--step", insert]).assert().success();
+    retime().args(["export", &trace, "-o", path, "--step", insert]).assert().success();
     let written: Value = serde_json::from_slice(&std::fs::read(&exported).unwrap()).unwrap();
     let of = |category: &str| {
         let events = written["traceEvents"].as_array().unwrap().iter().filter(move |event| event["cat"] == category);
@@ -242,7 +242,7 @@ fn what_the_host_waits_for_is_not_put_anywhere_as_a_kernel() {
         "insert aten::_local_scalar_dense after name=aten::relu",
         "replace name=aten::relu with aten::_local_scalar_dense",
     ] {
-        let refused = crate::support::program::retime().args(["simulate", &trace, "--step", edit]).assert().failure();
+        let refused = retime().args(["simulate", &trace, "--step", edit]).assert().failure();
         let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
         assert!(said.contains("lets the host wait"), "{said}");
     }
@@ -278,4 +278,28 @@ fn a_second_trace_is_what_it_measured_at_its_own_batch() {
         println!("{first} → {second}: {:+.2} % of what the device took", 100.0 * apart);
         assert!(apart.abs() < 0.005, "{first}: {apart}");
     }
+}
+
+#[test]
+fn an_operator_that_goes_without_its_gradient_is_told() {
+    let trace = h100("mlp-b256-fp32-cuda");
+    let notes = |step: &str| simulated(&trace, &[step])["steps"][0]["effects"].to_string();
+    assert!(
+        notes("remove name=aten::addmm").contains("gradients of what is selected stay"),
+        "only the forward pass goes"
+    );
+    assert!(!notes("remove phase=backward").contains("gradients of what"), "gradients go themselves");
+    assert!(!notes("remove kind=kernel").contains("gradients of what"), "all goes");
+}
+
+#[test]
+fn few_samples_a_second_are_no_whole_number() {
+    let trace = crate::support::sample("h200/gpt2-small-b8-fp32-cuda.kineto.json.gz").display().to_string();
+    let output = retime().args(["simulate", &trace, "--gpu", "P4"]).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(output).unwrap();
+    let line = text.lines().find(|line| line.contains("throughput")).unwrap().trim();
+    let rate: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let exact = simulated(&trace, &["swap-gpu P4"]);
+    let exact = 8e9 / exact["steady_ns"].as_f64().unwrap();
+    assert!(exact < 10.0 && (rate / exact - 1.0).abs() < 0.01, "{line}, {exact}");
 }

@@ -177,6 +177,16 @@ impl<W: Write> Write for Gate<W> {
     }
 }
 
+/// Digits behind the point of a rate, at most.
+const MOST_DIGITS: f64 = 12.0;
+
+/// A rate with three digits at least.
+pub fn rate(of: f64) -> String {
+    let whole = if of > 0.0 { of.log10().floor() } else { 0.0 };
+    let digits = (2.0 - whole).clamp(0.0, MOST_DIGITS) as usize;
+    format!("{of:.digits$}")
+}
+
 /// Says below figures of the recorded window that the iteration takes another time as it repeats, where it does.
 pub fn window_note(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     summary.window_note().map_or(Ok(()), |note| writeln!(out, "{note}"))

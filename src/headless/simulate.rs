@@ -110,21 +110,15 @@ fn throughput(summary: &Summary) -> Option<(f64, f64)> {
     Some((summary.steady_ns.rate_of(summary.job_samples()), summary.steady_ns.rate_of(rank)))
 }
 
-/// A rate with three digits at least.
-fn rate(of: f64) -> String {
-    let digits = [100.0, 10.0, 1.0].iter().take_while(|&&least| of < least).count();
-    format!("{of:.digits$}")
-}
-
 fn throughput_line(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let several = summary.several_batches().map_or(String::new(), |text| format!(": {text}"));
     match throughput(summary) {
         Some((job, rank)) if summary.replicas > 1 => {
             let all = summary.replicas;
-            let [job, rank] = [job, rank].map(rate);
+            let [job, rank] = [job, rank].map(output::rate);
             writeln!(out, "  throughput  {job} samples/s of all {all} ranks, {rank} per rank{several}")
         }
-        Some((_, rank)) => writeln!(out, "  throughput  {} samples/s{several}", rate(rank)),
+        Some((_, rank)) => writeln!(out, "  throughput  {} samples/s{several}", output::rate(rank)),
         None => Ok(()),
     }
 }
@@ -187,7 +181,7 @@ fn describe(loaded: &Loaded, outcome: &Outcome, out: &mut dyn Write) -> io::Resu
     // Where the step as it repeats is another one than the recorded window, it is busy for another share of the time.
     let window = Percent(summary.gpu_busy);
     let of = summary
-        .both_named()
+        .window_note()
         .map_or(String::new(), |_| format!(" ({window:.0} of the recorded {})", summary.simulated_ns));
     let whose = if summary.ranks.len() > 1 { " on the busiest stream of any rank" } else { "" };
     let (busy, alone) = (Percent(summary.steady_gpu_busy), summary.kernel_only_ns);

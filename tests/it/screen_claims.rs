@@ -11,7 +11,7 @@ use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
 use crate::screen_samples::{open, text};
-use crate::support::{engine, shared};
+use crate::support::{engine, input, shared};
 
 fn play(screen: &mut ScriptedScreen, keys: &str) -> String {
     screen.press(keys).unwrap();
@@ -212,4 +212,15 @@ fn what_edits_add_counts_in_the_iteration_alone() {
     let mut screen = open_file(crate::support::sample("h100/mlp-b4096-fp32-cuda.kineto.json.gz"));
     let shown = play(&mut screen, ":insert kernel probe 20us after name=aten::addmm & kind=kernel<enter>4");
     line(&shown, &["probe", "60.00 µs"]);
+}
+
+#[test]
+fn advice_on_host_work_of_ages_has_sums_that_saturate() {
+    let text = std::fs::read(input("host_of_ages.json")).unwrap();
+    let loaded = engine().load_bytes(&text, "host_of_ages.json", &BuildOptions::default()).unwrap();
+    let scenario = Scenario::parse(["scale-device flops x0.5", "scale * x1000000"]).unwrap();
+    let (style, size) = (Style { depth: Depth::True, ..Style::plain() }, Size { width: 120, height: 40 });
+    let mut screen = ScriptedScreen::new(engine(), vec![loaded], &scenario, &style, size);
+    let shown = play(&mut screen, ":view advise<enter>");
+    assert!(shown.contains("advise") && !shown.contains("NaN"), "{shown}");
 }

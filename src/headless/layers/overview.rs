@@ -14,7 +14,7 @@ const SIDE_BY_SIDE: u8 = 15;
 /// The batch sizes, where models or levels of profiling stand side by side, stages, and the longest tables by time.
 pub(super) fn overview(answer: &LayerStudy, top: usize, out: &mut dyn Write) -> io::Result<()> {
     for row in &answer.batch_sizes {
-        let throughput = row.throughput.map_or(String::new(), |rate| format!(", {rate:.1} samples/s"));
+        let throughput = row.throughput.map_or(String::new(), |rate| format!(", {} samples/s", output::rate(rate)));
         let runs = if row.runs == 1 { "run" } else { "runs, trimmed mean" };
         let several =
             row.samples.filter(|samples| row.batch.is_some_and(|batch| (*samples - batch as f64).abs() >= 1.0));

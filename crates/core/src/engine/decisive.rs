@@ -60,8 +60,8 @@ impl Decisive {
             let kind = traced.or_else(|| added.get(*task).map(|added| added.kind));
             matches!(kind, Some(TaskKind::Host(_) | TaskKind::Runtime | TaskKind::Compute))
         };
-        let sum: i64 = self.tasks.iter().filter(is_host).map(|task| timed.durations[task.0 as usize]).sum();
-        DurNs(sum / i64::from(self.iterations))
+        let sum: DurNs = self.tasks.iter().filter(is_host).map(|task| DurNs(timed.durations[task.0 as usize])).sum();
+        DurNs(sum.0 / i64::from(self.iterations))
     }
 
     /// `Σ_tasks error·duration` of each model in one iteration.

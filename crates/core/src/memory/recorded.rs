@@ -322,8 +322,7 @@ fn buffer(
     };
     let born = piece.operator.map(|id| graph.operators[id.0 as usize].phase);
     let holds = match born {
-        // The operators before the window are not known either.
-        // What went before it began tells nothing of the step.
+        // What went before the window began tells nothing of the step, and the operators before it are not known either.
         None if piece.until < TimeNs(0) => Holds::Other,
         None if piece.from < TimeNs(0) => match phase(piece.until) {
             Phase::Backward => Holds::Activations,
@@ -367,7 +366,7 @@ fn kept(bytes: Option<u64>, known: &Parameters, buffers: &[Buffer], trains: bool
     };
     let parameters = take(Holds::Parameters, known.total());
     let optimizer = take(Holds::Optimizer, known.optimizer);
-    // Gradients that are neither given nor taken within the step are overwritten in place: all are, or none is.
+    // Gradients that are neither given nor taken within the step are overwritten in place, where most are.
     let in_place = if trains && seen < gradients { gradients } else { 0 };
     let gradients = take(Holds::Gradients, in_place);
     let rest = take(Holds::Other, if bytes.is_some() { u64::MAX } else { 0 });

@@ -143,10 +143,10 @@ impl Passes<'_> {
         let first = (number + 1).checked_sub(self.depth).filter(|&first| first >= span)?;
         let (now, before) = (first * count, (first - span) * count);
         let (now, before) = (&self.ends[now..], &self.ends[before..]);
-        let grown = now.iter().zip(before).map(|(now, before)| now - before);
+        let grown = now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before));
         let (at, most) = grown.enumerate().max_by_key(|&(_, grown)| grown)?;
         // Rounded up: a bound from above.
-        Some((-(-most).div_euclid(span as i64), at % count))
+        Some((-most.saturating_neg().div_euclid(span as i64), at % count))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cost::Work;
 use crate::device::DeviceProfile;
 use crate::graph::{DType, Operand};
 use crate::trace::StatedMemory;
-use crate::units::TimeNs;
+use crate::units::{DurNs, TimeNs};
 
 /// The top level.
 #[derive(Debug, Serialize)]
@@ -129,11 +129,11 @@ impl<'a> Event<'a> {
     /// Tools that round starts up and ends down (HolisticTraceAnalysis does) would give it a negative length.
     pub fn on_whole_micros(mut self) -> Self {
         const MICROS: i64 = 1_000;
-        let (start, end) = (self.ts.0, self.ts.0 + self.dur.unwrap_or_default().0);
-        let next = start + (-start).rem_euclid(MICROS);
-        if next > start && next >= end {
-            self.args.get_or_insert_default().start = Some(self.ts);
-            self.ts = TimeNs(next);
+        let (start, end) = (self.ts, self.ts + DurNs(self.dur.unwrap_or_default().0));
+        let next = start + DurNs(MICROS - start.0.rem_euclid(MICROS));
+        if start.0.rem_euclid(MICROS) > 0 && next >= end {
+            self.args.get_or_insert_default().start = Some(start);
+            self.ts = next;
         }
         self
     }

@@ -79,7 +79,8 @@ fn sizes((graph, alone): (&ExecutionGraph, &[bool]), part: &RankPart, calls: &Ca
     if calls.batches > 1 || calls.backward.is_empty() {
         return own;
     }
-    let each = between_updates((graph, alone), part, &(part.iteration_start..part.iteration_end), true);
+    let within = part.iteration_start..part.iteration_end;
+    let each = between_updates((graph, alone), part, (calls, &within), true);
     if each.windows(2).any(|pair| pair[0].batch != pair[1].batch) { each } else { own }
 }
 
@@ -87,10 +88,10 @@ fn sizes((graph, alone): (&ExecutionGraph, &[bool]), part: &RankPart, calls: &Ca
 fn between_updates(
     (graph, alone): (&ExecutionGraph, &[bool]),
     part: &RankPart,
-    within: &Range<TimeNs>,
+    (calls, within): (&Calls, &Range<TimeNs>),
     is_counted: bool,
 ) -> Vec<Pass> {
-    let spans = Calls::of(graph, part, within.clone()).between_updates(graph, part, within);
+    let spans = calls.between_updates(graph, part, within);
     let of = |within: Range<TimeNs>| Calls::of(graph, part, within).sizes((graph, alone), part, is_counted);
     let each: Vec<Vec<Pass>> = spans.into_iter().map(of).collect();
     let is_told = each.len() > 1 && each.iter().all(|passes| passes.len() == 1);
@@ -105,10 +106,9 @@ fn of_other_steps((graph, alone): (&ExecutionGraph, &[bool]), part: &RankPart, i
     let beside = [TimeNs(i64::MIN)..part.iteration_start, part.iteration_end..TimeNs(i64::MAX)];
     let of = |within: Range<TimeNs>| {
         let calls = Calls::of(graph, part, within.clone());
-        let trained = match between_updates((graph, alone), part, &within, false) {
-            each if is_by_updates && !each.is_empty() => each,
-            _ => calls.sizes((graph, alone), part, false),
-        };
+        let each =
+            if is_by_updates { between_updates((graph, alone), part, (&calls, &within), false) } else { Vec::new() };
+        let trained = if each.is_empty() { calls.sizes((graph, alone), part, false) } else { each };
         [trained, calls.untrained((graph, alone), part, &within)].concat()
     };
     beside.into_iter().flat_map(of).collect()

@@ -34,7 +34,7 @@ pub(super) fn note(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
             found.warn("several-processes", text);
         } else if let Some(count) = replicas(&rank.observed) {
             let text = format!(
-                "rank {number}: {count} devices of one process do the same, as copies of one model do: batch and throughput are those of one of them, memory is not told apart"
+                "rank {number}: {count} devices of one process do the same, as copies of one model do, or shares of it: batch and throughput are as the operators of one show, memory is not told apart"
             );
             found.warn("several-devices", text);
         }

@@ -111,7 +111,7 @@ pub(in crate::scenario) struct Modelled {
 
 /// What calls have in common that are the same place in the model: names of operator and caller, phase.
 type Place = (NameId, Option<NameId>, Phase);
-/// A kind of task: its operator's place and arguments, which of its operator's tasks of what it is it is, what it is.
+/// A kind of task: its operator's place and arguments, its number among that one's tasks of the sort, its name and sort.
 type Kind = (Option<Place>, Option<OperandsId>, usize, NameId, Discriminant<TaskKind>);
 
 impl BatchScaling {
@@ -303,29 +303,25 @@ fn call_scalings(
         let (mine, theirs) = (by_kind(graph, &tasks), like.map(|like| by_kind(other, like)));
         for (what, mine) in mine {
             let theirs = theirs.as_ref().map(|kinds| kinds.get(&what).map_or(&[][..], Vec::as_slice));
-            // Another algorithm takes another number of kernels: together they are alike.
-            let is_alike = theirs.is_none_or(|theirs| theirs.len() == mine.len());
-            for (at, &node) in mine.iter().enumerate() {
-                let (at, name) = if is_alike { (at, graph.tasks[node].name) } else { (usize::MAX, operator.name) };
-                kinds[node.index()] = Some((Some(place), operator.operands, at, name, what));
+            let kind = |at, name| (Some(place), operator.operands, at, name, what);
+            if let Some(theirs) = theirs.filter(|theirs| theirs.len() != mine.len()) {
+                // Another algorithm takes another number of kernels: together they are alike.
+                let kind = kind(usize::MAX, operator.name);
+                for node in &mine {
+                    kinds[node.index()] = Some(kind);
+                }
+                let [first, second] = times.entry(kind).or_default();
+                first.push(mine.iter().map(|&node| ns(&graph.tasks[node])).sum());
+                let all: f64 = theirs.iter().map(|&node| ns(&other.tasks[node])).sum();
+                second.extend(Some(all).filter(|&all| all > 0.0));
+                continue;
             }
-            let of_theirs = theirs.unwrap_or_default().iter().map(|&node| ns(&other.tasks[node]));
-            let mut add = |node: NodeId, mine: f64, theirs: Option<f64>| {
-                let entry = kinds[node.index()].map(|kind| times.entry(kind).or_default());
-                let Some([first, second]) = entry else { return };
-                first.push(mine);
-                second.extend(theirs);
-            };
-            if is_alike {
-                let of_theirs = of_theirs.map(Some).chain(std::iter::repeat(None));
-                mine.iter().zip(of_theirs).for_each(|(&node, theirs)| add(node, ns(&graph.tasks[node]), theirs));
-            } else {
-                let of_theirs: f64 = of_theirs.sum();
-                add(
-                    mine[0],
-                    mine.iter().map(|&node| ns(&graph.tasks[node])).sum(),
-                    (of_theirs > 0.0).then_some(of_theirs),
-                );
+            for (at, &node) in mine.iter().enumerate() {
+                let kind = kind(at, graph.tasks[node].name);
+                kinds[node.index()] = Some(kind);
+                let [first, second] = times.entry(kind).or_default();
+                first.push(ns(&graph.tasks[node]));
+                second.extend(theirs.and_then(|theirs| theirs.get(at)).map(|&node| ns(&other.tasks[node])));
             }
         }
     }

@@ -126,12 +126,26 @@ fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<V
                 if range.is_some() {
                     return Err(twice("batch").into());
                 }
-                range = Some(Sweep::parse_values(sizes).map_err(|error| Misuse(format!("--batch: {error}")))?);
+                let sizes_of =
+                    || Sweep::parse_values(sizes).map_err(|error| Misuse(format!("--batch: {error}"))).and_then(whole);
+                range = Some(sizes_of()?);
             }
             other => edits.push(other.clone()),
         }
     }
+    if range.is_some() && edits.iter().any(|edit| matches!(edit, Edit::Batch(_))) {
+        return Err(twice("batch").into());
+    }
     Ok((ScenarioArgs { edits, force: arguments.force }, range))
+}
+
+/// Batch sizes that are listed one by one, or begin and end a range; what lies between is rounded.
+fn whole(sizes: Vec<f64>) -> Result<Vec<f64>, Misuse> {
+    let ends = [sizes.first().copied(), sizes.last().copied()];
+    match ends.into_iter().flatten().find(|size| size.fract() != 0.0) {
+        Some(size) => Err(Misuse(format!("--batch: {size} is no whole number of samples"))),
+        None => Ok(sizes),
+    }
 }
 
 fn twice(knob: &str) -> Misuse {

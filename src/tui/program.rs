@@ -135,9 +135,15 @@ impl Program {
                 if !self.take(app, screen, event)? {
                     return Ok(());
                 }
-                next = if began.elapsed() < TICK { inbox.waiting() } else { None };
+                next = if began.elapsed() < TICK { self.waiting(app, inbox) } else { None };
             }
         }
+    }
+
+    /// The next event that waits: where none does, a script may go on once all it asked for is there.
+    fn waiting(&self, app: &App, inbox: &Inbox) -> Option<Event> {
+        let is_idle = app.script.is_some() && self.runner.is_idle();
+        inbox.waiting().or_else(|| (is_idle && app.is_settled()).then_some(Event::Idle))
     }
 
     /// Takes one event; false when it is time to leave.

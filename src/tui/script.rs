@@ -95,10 +95,10 @@ fn idle_steps(app: &App) -> Vec<(String, String)> {
     work.outcome.without_effect().map(|(step, why)| (step.transform.clone(), why.to_owned())).collect()
 }
 
-/// Plays lines as long as nothing has to be waited for.
+/// Plays lines up to one that asks for something, which has to be waited for.
 pub fn pump(app: &mut App) -> Vec<Effect> {
     let mut effects = Vec::new();
-    while app.is_settled() {
+    while app.is_settled() && !effects.iter().any(|effect| matches!(effect, Effect::Ask(_))) {
         let idle = idle_steps(app);
         let Some(script) = &mut app.script else { break };
         script.note_idle(idle);

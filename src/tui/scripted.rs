@@ -99,7 +99,13 @@ impl ScriptedScreen {
             while let Ok(event) = self.replies.try_recv() {
                 self.take(event);
             }
-            if !has_served && self.waiting.is_empty() {
+            if has_served || !self.waiting.is_empty() {
+                continue;
+            }
+            if self.app.script.is_some() {
+                self.take(Event::Idle);
+            }
+            if self.waiting.is_empty() {
                 return;
             }
         }

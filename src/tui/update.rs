@@ -40,6 +40,10 @@ pub enum Event {
     Tick,
     /// Something that was asked for.
     Reply(Reply),
+    /// A request has been served, whatever came of it.
+    Served,
+    /// Everything that was asked for has been computed, read or written: a script may go on.
+    Idle,
     /// Sessions cannot be saved, with the reason in one line.
     NotKept(String),
     /// The program was told to suspend by a signal.
@@ -48,12 +52,15 @@ pub enum Event {
     Stop(Option<i32>),
 }
 
-/// Brings `app` up to date with `event`, and plays on where a script waited for it.
+/// Brings `app` up to date with `event`; a script plays on when there is nothing more to wait for.
 pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
+    let is_idle = matches!(event, Event::Idle);
     let mut effects = apply(app, event);
     views::sum_range(app);
     effects.extend(views::header::published::ask(app));
-    effects.extend(script::pump(app));
+    if is_idle {
+        effects.extend(script::pump(app));
+    }
     effects
 }
 
@@ -86,7 +93,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
         }
         Event::Suspend => Ok(vec![Effect::Suspend]),
         Event::Stop(_) => Ok(vec![Effect::Quit]),
-        Event::Mouse(_) => Ok(Vec::new()),
+        Event::Mouse(_) | Event::Served | Event::Idle => Ok(Vec::new()),
     };
     let effects = ran.unwrap_or_else(|error| {
         app.say(Message::error(error));

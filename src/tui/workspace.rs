@@ -1,12 +1,13 @@
 //! One opened trace: what was loaded, the scenario's history, the last good result, what the user looks at.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::session::{JobTables, Loaded, Outcome, SavedSession, sample};
 use retime_core::cost::Prediction;
 use retime_core::graph::{IterationChoice, LaneKind};
-use retime_core::scenario::{History, NamedScenarios, Scenario};
+use retime_core::scenario::{History, NamedScenarios, Scenario, parse_step};
 use retime_core::units::{DurNs, TimeNs};
 
 use super::effect::Effect;
@@ -94,6 +95,8 @@ pub struct Workspace {
     pub saved_steps: Vec<String>,
     /// The revision asked for last.
     pub wanted: u64,
+    /// The revision that the views show.
+    drawn: u64,
     /// The chosen step.
     pub step: usize,
     /// The last edit as a line, for repeating.
@@ -143,6 +146,7 @@ impl Workspace {
             iteration: opened.iteration,
             timeline,
             wanted: outcome.revision,
+            drawn: outcome.revision,
             outcome,
             loaded: opened.loaded,
             paints: opened.paints,
@@ -224,6 +228,11 @@ impl Workspace {
         self.wanted != self.outcome.revision
     }
 
+    /// Whether the views show the result of the scenario in force, as their rows are to be sorted and filtered.
+    pub fn is_drawn(&self) -> bool {
+        self.drawn == self.wanted && !self.is_stale() && !self.is_relisting()
+    }
+
     /// Asks for the result of the scenario in force.
     pub fn evaluate(&mut self) -> Vec<Effect> {
         self.wanted = self.history.revision();
@@ -268,6 +277,9 @@ impl Workspace {
             self.simulated = density;
         }
         let has_digest = view_model.is_some();
+        if has_digest {
+            self.drawn = outcome.revision;
+        }
         if let Some(view_model) = view_model {
             self.view_model = view_model;
         }
@@ -330,8 +342,8 @@ impl Workspace {
         SavedSession {
             trace: self.fingerprint.clone(),
             iteration: self.iteration,
-            scenario: self.current_scenario(),
-            scenarios: self.other_scenarios(),
+            scenario: from_anywhere(self.current_scenario()),
+            scenarios: self.other_scenarios().into_iter().map(from_anywhere).collect(),
             view: view.to_owned(),
             marks: marks.clone(),
             mark_names: mark_names.clone(),
@@ -421,4 +433,17 @@ impl Workspace {
     pub fn has_device(&self) -> bool {
         self.loaded.graph.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }))
     }
+}
+/// Steps that name a file by its whole path: the program may be in another folder when they are taken up again.
+fn from_anywhere(mut scenario: Scenario) -> Scenario {
+    for step in scenario.steps.iter_mut().filter(|step| step.name() == "overheads") {
+        let file = step.text(0).map(PathBuf::from).filter(|file| file.is_relative() && file.is_file());
+        let whole = file.and_then(|file| std::path::absolute(file).ok());
+        let named = whole.and_then(|whole| parse_step(&format!("overheads {}", whole.display())).ok());
+        if let Some(mut named) = named {
+            named.enabled = step.enabled;
+            *step = named;
+        }
+    }
+    scenario
 }

@@ -56,6 +56,7 @@ mod screen_keys;
 mod screen_samples;
 mod screen_text;
 mod screens;
+mod scripts;
 mod several_streams;
 mod sharding;
 mod simulator;

@@ -344,3 +344,27 @@ fn gradients_that_are_set_to_zero_stay() {
         assert!((0.99..1.01).contains(&share), "{lines:?}: {kinds:?}");
     }
 }
+
+/// What rank `rank` of a job holds of `kind` after `steps`, in bytes.
+fn held(trace: &str, steps: &[&str], (rank, kind): (usize, &str)) -> f64 {
+    let steps: Vec<&str> = steps.iter().flat_map(|step| ["--step", step]).collect();
+    let answer = crate::support::program::json(&[&["simulate", trace], steps.as_slice()].concat());
+    answer["memory"]["ranks"][rank]["kinds"][kind].as_f64().unwrap()
+}
+
+#[test]
+fn state_of_an_optimizer_goes_with_the_table_that_it_is_of() {
+    let trace = crate::support::sample("public/dlrm-v100x8").display().to_string();
+    for (rank, sign) in [(0, -1.0), (1, 1.0)] {
+        let change = |kind| held(&trace, &["reshard-tables t0:r1"], (rank, kind)) - held(&trace, &[], (rank, kind));
+        let (parameters, state) = (change("parameters"), change("optimizer"));
+        assert!(sign * parameters > 8e8 && (state / parameters - 1.0).abs() < 0.01, "{rank}: {parameters} {state}");
+    }
+}
+
+#[test]
+fn a_job_without_updates_keeps_no_state_of_them() {
+    let trace = crate::support::sample("h100/bert-base-b16-bf16-cuda.kineto.json.gz").display().to_string();
+    let state = |steps: &[&str]| held(&trace, steps, (0, "optimizer"));
+    assert!(state(&[]) > 8e8 && state(&["remove phase=optimizer"]) < 1.0);
+}

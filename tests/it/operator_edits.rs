@@ -303,3 +303,18 @@ fn few_samples_a_second_are_no_whole_number() {
     let exact = 8e9 / exact["steady_ns"].as_f64().unwrap();
     assert!(exact < 10.0 && (rate / exact - 1.0).abs() < 0.01, "{line}, {exact}");
 }
+
+#[test]
+fn a_branch_ends_at_what_takes_a_tensor_as_large_as_its_result() {
+    // Each dropout's result is read by the next operator: beside that nothing runs.
+    let trace = h100("gpt2-small-b8-fp32-cuda");
+    let steady = |steps: &[&str]| simulated(&trace, steps)["steady_ns"].as_f64().unwrap();
+    let gain = 1.0 - steady(&["parallelize name~dropout"]) / steady(&[]);
+    assert!(gain < 0.01, "{gain}");
+}
+
+#[test]
+fn what_training_would_add_to_an_inserted_operator_is_said() {
+    let answer = simulated(&h100("mlp-b256-fp32-cuda"), &["insert aten::relu after name=aten::addmm"]);
+    assert!(answer["steps"][0]["effects"].to_string().contains("its gradients"), "{}", answer["steps"][0]);
+}

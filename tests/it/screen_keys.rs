@@ -233,7 +233,7 @@ fn twelve_jobs_take_at_most_six_keys_each() {
         ("worst gap", &["3", "W"], "gap of "),
         ("best batch that fits", &["6"], "fits up to 512"),
         ("best GPU", &["g"], "per sample"),
-        ("what bf16 brings", &["t", "bf16"], "−45 %"),
+        ("what bf16 brings", &["t", "bf16"], "−43 %"),
         ("straggler and its cost", &[":samples dlrm-v100x8", "<enter>", "R"], "late"),
         ("move a table", &[":samples dlrm-v100x8", "<enter>", "7"], "tables"),
         ("compare two traces", &[&other, "<enter>"], "verdict"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use color_eyre::eyre::{Result, eyre};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::cli::{ScenarioCommand, SweepArgs};
 use crate::session::{Loaded, Sweep, SweepPoint, read_text};
@@ -91,6 +92,8 @@ struct Written {
     shard: Option<Shard>,
     sweep: Option<Setup>,
     schema: u32,
+    #[serde(default)]
+    diagnostics: Vec<Value>,
 }
 
 /// A shard's answer, with the name of its file.
@@ -100,6 +103,7 @@ struct Part {
     setup: Setup,
     traces: Vec<String>,
     points: Vec<SweepPoint>,
+    diagnostics: Vec<Value>,
 }
 
 impl Part {
@@ -119,7 +123,8 @@ impl Part {
         if setup.knobs.is_empty() || setup.knobs.iter().any(|it| it.values.is_empty()) {
             return Err(eyre!("{file}: a sweep without values"));
         }
-        Ok(Self { file, shard, setup, traces: written.traces, points: written.points })
+        let Written { traces, points, diagnostics, .. } = written;
+        Ok(Self { file, shard, setup, traces, points, diagnostics })
     }
 
     /// How many of its points are missing, where those that are there are its own.
@@ -194,6 +199,12 @@ pub(super) fn run(args: &SweepArgs) -> Result<()> {
     parts.sort_by_key(|part| part.shard);
     check(&parts)?;
     let traces = parts.first().map(|part| part.traces.clone()).unwrap_or_default();
+    let mut diagnostics: Vec<Value> = Vec::new();
+    for diagnostic in parts.iter().flat_map(|part| &part.diagnostics) {
+        if !diagnostics.contains(diagnostic) {
+            diagnostics.push(diagnostic.clone());
+        }
+    }
     let mut lists: Vec<_> = parts.into_iter().map(|part| part.points.into_iter()).collect();
     let mut points = Vec::new();
     loop {
@@ -204,7 +215,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<()> {
         }
     }
     let knobs: Vec<String> = points.first().map(|point| point.knobs.keys().cloned().collect()).unwrap_or_default();
-    let json = Merged { traces, answer: Answer::of(points, Shard::ALL, None), diagnostics: [] };
+    let json = Merged { traces, answer: Answer::of(points, Shard::ALL, None), diagnostics };
     let table = || table(&knobs, &json.answer.points);
     output::write(&args.common.input.output, &json, |out| describe(&table(), &json.answer, out), table)?;
     Ok(())
@@ -216,5 +227,5 @@ struct Merged {
     traces: Vec<String>,
     #[serde(flatten)]
     answer: Answer,
-    diagnostics: [(); 0],
+    diagnostics: Vec<Value>,
 }

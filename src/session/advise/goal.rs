@@ -70,7 +70,10 @@ impl Goal {
 pub fn parse_target(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_start_matches(['-', '−']);
     let digits = number.strip_suffix('%').unwrap_or(number).trim();
-    let percent: Option<f64> = digits.parse().ok().filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0);
+    let unsigned = Some(digits).filter(|digits| !digits.starts_with('+'));
+    let percent: Option<f64> = unsigned
+        .and_then(|digits| digits.parse().ok())
+        .filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0);
     let wanted = "expected the share of the time to save, above 0 % and below 100 %, e.g. -20%";
     percent.map(|percent| percent / 100.0).ok_or_else(|| format!("`{text}`: {wanted}"))
 }

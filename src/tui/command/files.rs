@@ -153,6 +153,9 @@ fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
     };
     is_free(app, &path)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
+    if work.is_stale() {
+        return Err(COMPUTED.to_owned());
+    }
     let is_report = matches!(format, ExportFormat::Markdown | ExportFormat::Html);
     let sources = if is_report { work.sides(&app.workspaces) } else { Vec::new() };
     let (loaded, outcome) = (work.loaded.clone(), work.outcome.clone());
@@ -160,6 +163,9 @@ fn export(app: &mut App, argument: &str, force: bool) -> CommandResult {
     app.busy += 1;
     Ok(vec![effect])
 }
+
+/// What is not written of an edit whose result is not there yet.
+const COMPUTED: &str = "the result is still being computed: once more in a moment";
 
 /// Whether no script is being recorded to that file.
 fn is_free(app: &App, path: &Path) -> Result<(), String> {
@@ -193,8 +199,8 @@ fn drawn(app: &mut App) -> String {
 fn listed(app: &App, format: RowFormat) -> Result<String, String> {
     const AREA: Rect = Rect { x: 0, y: 0, width: 240, height: 120 };
     let work = app.workspace().ok_or(NO_TRACE)?;
-    if work.is_stale() || work.is_relisting() {
-        return Err("the result is still being computed: once more in a moment".to_owned());
+    if !work.is_drawn() || app.view.is_computing(work) {
+        return Err(COMPUTED.to_owned());
     }
     let table = app.view.rows(work, AREA).ok_or_else(|| format!("{} has no rows", app.view.name()))?;
     let about = About {

@@ -7,6 +7,7 @@ mod request;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -31,8 +32,8 @@ pub use request::{Analysis, Finding, Reading, Reply, Request, SavedSteps};
 /// Where requests are served.
 #[derive(Debug)]
 enum Served {
-    /// Each on a thread; the analyses of a trace on one of its own.
-    OnThreads,
+    /// Each on a thread; the analyses of a trace on one of its own. With how many are being served.
+    OnThreads(Arc<AtomicUsize>),
     /// By the caller, one at a time.
     InTurn(VecDeque<Request>),
 }
@@ -78,7 +79,8 @@ impl Drop for OpenTrace {
 impl Runner {
     /// One that serves on threads; opened traces resume what `sessions` has of them.
     pub fn on_threads(engine: Arc<Engine>, sessions: Option<Sessions>, sender: Sender<Event>) -> Self {
-        Self { host: Host { engine, sessions, sender }, traces: Vec::new(), served: Served::OnThreads }
+        let served = Served::OnThreads(Arc::default());
+        Self { host: Host { engine, sessions, sender }, traces: Vec::new(), served }
     }
 
     /// One that serves when told to.
@@ -109,12 +111,14 @@ impl Runner {
             queue: Queue::default(),
             gains: Mutex::default(),
         });
-        if matches!(self.served, Served::OnThreads) {
+        if matches!(self.served, Served::OnThreads(_)) {
             let trace = Arc::clone(&trace);
             thread::spawn(move || {
                 trace.loaded.base.warm();
                 while let Some(job) = trace.queue.wait() {
                     trace.serve(&job);
+                    trace.queue.served();
+                    trace.host.served();
                 }
             });
         }
@@ -138,11 +142,25 @@ impl Runner {
                 self.host.serve(request);
             }
             (request, Served::InTurn(waiting)) => waiting.push_back(request),
-            (request, Served::OnThreads) => {
-                let host = self.host.clone();
-                thread::spawn(move || host.serve(request));
+            (request, Served::OnThreads(count)) => {
+                let (host, count) = (self.host.clone(), Arc::clone(count));
+                count.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || {
+                    host.serve(request);
+                    count.fetch_sub(1, Ordering::SeqCst);
+                    host.served();
+                });
             }
         }
+    }
+
+    /// Whether everything that was asked for has been served: what came of it was sent before.
+    pub fn is_idle(&self) -> bool {
+        let is_served = match &self.served {
+            Served::OnThreads(count) => count.load(Ordering::SeqCst) == 0,
+            Served::InTurn(waiting) => waiting.is_empty(),
+        };
+        is_served && self.traces.iter().all(|trace| trace.0.queue.is_idle())
     }
 
     /// Serves one request of those that wait to be served in turn; false when there is none.
@@ -161,6 +179,11 @@ impl Host {
     /// Nobody waits for a reply once the screen is gone.
     fn send(&self, reply: Reply) {
         let _ = self.sender.send(Event::Reply(reply));
+    }
+
+    /// Wakes the screen: a script may be waiting for what was served last.
+    fn served(&self) {
+        let _ = self.sender.send(Event::Served);
     }
 
     fn serve(&self, request: Request) {

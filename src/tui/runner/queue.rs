@@ -21,6 +21,8 @@ pub struct Job {
 struct Wanted {
     jobs: [Option<Job>; Analysis::COUNT],
     stopped: [bool; Analysis::COUNT],
+    /// Whether the job that was taken last is still computed.
+    is_serving: bool,
     is_closed: bool,
 }
 
@@ -78,10 +80,21 @@ impl Queue {
                 return None;
             }
             if let Some(job) = wanted.next() {
+                wanted.is_serving = true;
                 return Some(job);
             }
             wanted = self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// The job that was waited for has been computed.
+    pub fn served(&self) {
+        self.with(|wanted| wanted.is_serving = false);
+    }
+
+    /// Whether nothing is computed or waits to be.
+    pub fn is_idle(&self) -> bool {
+        self.with(|wanted| !wanted.is_serving && wanted.jobs.iter().all(Option::is_none))
     }
 
     /// An evaluation that waits, for those who let it go first and go on.

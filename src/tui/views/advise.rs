@@ -57,6 +57,10 @@ impl View for Advise {
         Some(rows(work))
     }
 
+    fn is_computing(&self, work: &Workspace) -> bool {
+        work.advice.is_looking
+    }
+
     fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         table::render(&rows(work), &TableState { cursor: cursor(work), ..work.table }, canvas);
     }

@@ -51,6 +51,10 @@ impl View for Sweep {
         Some(table(work))
     }
 
+    fn is_computing(&self, work: &Workspace) -> bool {
+        work.sweep.count() < work.sweep.expected
+    }
+
     fn render(&self, _app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
         let knob = work.sweep.shown.as_ref().filter(|knob| knob.across.is_none() && !work.table.is_other);
         if let Some(knob) = knob.filter(|_| chart::fits(canvas)) {

@@ -59,6 +59,11 @@ pub trait View: fmt::Debug + Sync {
     /// Its rows, when it is as large as `area`; `None` where it has none.
     fn rows<'a>(&self, work: &'a Workspace, area: Rect) -> Option<Table<'a>>;
 
+    /// Whether rows of its own are still being computed.
+    fn is_computing(&self, _work: &Workspace) -> bool {
+        false
+    }
+
     /// The part of `area` with the rows, their summary and their titles.
     fn rows_area(&self, _work: &Workspace, area: Rect) -> Rect {
         area

@@ -2,7 +2,7 @@
 
 mod bound;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
@@ -92,8 +92,6 @@ pub struct Predictor<'a> {
 struct Sum {
     /// Operators by how often they are called: edits repeat them.
     operators: BTreeMap<OperatorId, u32>,
-    /// Calls that launched its kernels.
-    calls: BTreeSet<NodeId>,
     kernels: usize,
     /// Kernels that belong to no operator.
     loose: usize,
@@ -157,12 +155,21 @@ pub fn rows_of(
     let often = |node: NodeId| 1 + again.get(&node).copied().unwrap_or(0);
     let is_chosen = |node: &NodeId| nodes.is_none_or(|nodes| nodes.binary_search(node).is_ok());
     let counts = |node: &NodeId| belongs[node.index()] && !works.is_removed(*node);
-    for node in graph.tasks.node_indices().filter(counts).filter(is_chosen) {
-        let task = &graph.tasks[node];
-        if task.kind.is_work() && (level != Level::Kernel || is_kernel(task)) {
-            let sum = sums.entry(label((graph, works), node, level, by)).or_default();
-            sum.add((works, graph), (node, often(node)), times, predictor, level);
+    let shown = |node: &NodeId| {
+        let task = &graph.tasks[*node];
+        task.kind.is_work() && (level != Level::Kernel || is_kernel(task))
+    };
+    let nodes = || graph.tasks.node_indices().filter(counts).filter(is_chosen).filter(shown);
+    let mut calls = Calls::default();
+    if level == Level::Kernel {
+        nodes().filter_map(|node| graph.call_of(node)).for_each(|call| calls.count(call));
+    }
+    for node in nodes() {
+        let sum = sums.entry(label((graph, works), node, level, by)).or_default();
+        if level == Level::Kernel {
+            sum.host += graph.call_of(node).map_or(DurNs::ZERO, |call| calls.share(call, duration(graph, call, times)));
         }
+        sum.add((works, graph), (node, often(node)), times, predictor);
     }
     let row = |(label, sum): (String, Sum)| {
         let longest = sum.longest;
@@ -174,6 +181,30 @@ pub fn rows_of(
     let mut rows: Vec<Row> = sums.into_iter().map(row).collect();
     rows.sort_by(|a, b| (b.device_ns, b.host_ns, &a.label).cmp(&(a.device_ns, a.host_ns, &b.label)));
     rows
+}
+
+fn duration(graph: &ExecutionGraph, node: NodeId, times: Times<'_>) -> DurNs {
+    let (start, end) = times.of(graph, node);
+    end.since(start)
+}
+
+/// Calls by how many kernels each launched, of which one may launch all of a graph, and how many of those were counted.
+#[derive(Default)]
+struct Calls(FxHashMap<NodeId, (i64, i64)>);
+
+impl Calls {
+    fn count(&mut self, call: NodeId) {
+        self.0.entry(call).or_default().0 += 1;
+    }
+
+    /// The next kernel's share of a call that took `whole`; the shares of all its kernels add up to it.
+    fn share(&mut self, call: NodeId, whole: DurNs) -> DurNs {
+        let Some((all, counted)) = self.0.get_mut(&call) else { return whole };
+        let until = |count: i64| (i128::from(whole.0) * i128::from(count) / i128::from(*all)) as i64;
+        let share = until(*counted + 1) - until(*counted);
+        *counted += 1;
+        DurNs(share)
+    }
 }
 
 /// How much longer than predicted a kernel takes that is called inefficient: beyond the ±15 % that the analytical model claims
@@ -243,30 +274,21 @@ impl Sum {
         (node, often): (NodeId, u32),
         times: Times<'_>,
         predictor: Option<Predictor<'_>>,
-        level: Level,
     ) {
         let task = &graph.tasks[node];
-        let duration = |node| {
-            let (start, end) = times.of(graph, node);
-            end.since(start)
-        };
+        let took = duration(graph, node, times);
         if let Some(id) = task.operator {
             let known = self.operators.entry(id).or_default();
             *known = (*known).max(often);
         }
         if !is_kernel(task) {
-            self.host += duration(node);
+            self.host += took;
             return;
         }
         self.kernels += 1;
         self.loose += usize::from(task.operator.is_none());
-        self.device += duration(node);
-        if level == Level::Kernel {
-            // One call launches all kernels of a graph.
-            let call = graph.call_of(node).filter(|&call| self.calls.insert(call));
-            self.host += call.map_or(DurNs::ZERO, duration);
-        }
-        self.add_work(works, graph, node, duration(node), predictor);
+        self.device += took;
+        self.add_work(works, graph, node, took, predictor);
     }
 
     fn add_work(

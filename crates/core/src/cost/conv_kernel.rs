@@ -7,33 +7,12 @@
 use crate::units::{Bytes, Flop, elements};
 
 use super::classify::{Caller, summed};
+use super::conv_layouts::{self, Tensors};
 use super::conv_spectra;
-use super::kernel_name::{self, LayoutChange, Role};
-use super::operators::{self, ConvPass, Reading, movement_work};
+use super::kernel_name::{self, Role};
+use super::operators::{self, Reading, movement_work};
 use super::parts::Part;
 use super::work::{Family, Shape, Work, element_bytes};
-
-/// The tensors of a convolution in bytes.
-#[derive(Clone, Copy)]
-struct Tensors {
-    input: u64,
-    weights: u64,
-    output: u64,
-}
-
-impl Tensors {
-    fn of(caller: &Caller<'_>, reading: Reading) -> Option<Self> {
-        let written = |pass| {
-            let work = operators::conv_pass_work(caller.operator, caller.operands?, pass, reading)?;
-            Some(work.written.0)
-        };
-        Some(Self {
-            input: written(ConvPass::InputGradient)?,
-            weights: written(ConvPass::WeightGradient)?,
-            output: written(ConvPass::Forward)?,
-        })
-    }
-}
 
 /// Bytes of tables and workspaces that are set up before a product.
 const SET_UP: u64 = 4096;
@@ -51,8 +30,7 @@ pub(super) fn work(whole: Work, name: &str, part: Part, caller: &Caller<'_>, rea
     let backward = caller.operator.contains("backward");
     let Some(tensors) = Tensors::of(caller, reading) else { return Some(whole) };
     if let Some(change) = kernel_name::layout_change(name) {
-        let bytes = changed(change, part, backward, tensors);
-        return Some(moved(bytes, bytes));
+        return conv_layouts::changed(change, part, caller, (tensors, &whole));
     }
     if kernel_name::pads_channels(name) {
         let bytes = if part.at == 0 { tensors.input } else { tensors.weights };
@@ -90,20 +68,6 @@ pub(super) fn all_passes(whole: Work, caller: &Caller<'_>, reading: Reading) -> 
         written: all.written + one.written,
         ..all
     })
-}
-
-/// Bytes of the tensor whose layout is changed. Forward: input, weights; back: the output. Backward: weights, gradient, input,
-/// gradient; back: the input's gradient, the weights'.
-fn changed(change: LayoutChange, part: Part, backward: bool, tensors: Tensors) -> u64 {
-    let Tensors { input, weights, output } = tensors;
-    let order: &[u64] = match (change, backward) {
-        (LayoutChange::ToChannelsFirst, false) => &[output],
-        (LayoutChange::ToChannelsLast, true) if part.of == 2 => &[input, output],
-        (LayoutChange::ToChannelsLast, true) => &[weights, output, input, output],
-        (LayoutChange::ToChannelsFirst, true) if part.of == 1 => &[weights],
-        (LayoutChange::ToChannelsLast, false) | (LayoutChange::ToChannelsFirst, true) => &[input, weights],
-    };
-    order.get(part.at as usize).or(order.last()).copied().unwrap_or(0)
 }
 
 /// Side of a Winograd tile's result, and its points.
@@ -220,6 +184,8 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|at| read(backward, last, at, 4)), [WEIGHTS, OUTPUT, INPUT, OUTPUT]);
         let first = "void cudnn::ops::nhwcToNchwKernel<float>";
         assert_eq!([0, 1].map(|at| read(backward, first, at, 2)), [INPUT, WEIGHTS]);
+        assert_eq!([0, 1].map(|at| read(backward, last, at, 2)), [INPUT, OUTPUT], "of the weights' gradient alone");
+        assert_eq!(read(backward, first, 0, 1), WEIGHTS);
     }
 
     #[test]

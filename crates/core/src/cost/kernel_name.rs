@@ -270,12 +270,23 @@ pub(crate) enum LayoutChange {
     ToChannelsFirst,
 }
 
+impl LayoutChange {
+    /// What a kernel is called that an edit adds.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ToChannelsLast => "change layout to channels last",
+            Self::ToChannelsFirst => "change layout to channels first",
+        }
+    }
+}
+
 /// The change of layout that `kernel` makes, if that is what it does.
 pub(crate) fn layout_change(kernel: &str) -> Option<LayoutChange> {
-    if kernel.contains("nchwToNhwc") {
+    let is_one = |parts: [&str; 2]| parts.iter().any(|part| kernel.contains(part));
+    if is_one(["nchwToNhwc", LayoutChange::ToChannelsLast.name()]) {
         Some(LayoutChange::ToChannelsLast)
     } else {
-        kernel.contains("nhwcToNchw").then_some(LayoutChange::ToChannelsFirst)
+        is_one(["nhwcToNchw", LayoutChange::ToChannelsFirst.name()]).then_some(LayoutChange::ToChannelsFirst)
     }
 }
 
@@ -292,6 +303,13 @@ pub(crate) fn is_weight_gradient(kernel: &str) -> bool {
 /// Whether `kernel` transforms tiles of a convolution's tensors into spectra.
 pub(crate) fn is_spectrum(kernel: &str) -> bool {
     kernel.contains("fft2d_r2c")
+}
+
+/// Whether `kernel` of a convolution transforms tiles (Winograd, FFT), or computes with transformed ones: what libraries do on vector
+/// units, or without.
+pub(crate) fn transforms_tiles(kernel: &str) -> bool {
+    let of_winograd = kernel.contains("winograd") && !kernel.contains("miopen");
+    of_winograd || kernel.contains("fft2d_")
 }
 
 /// Whether `kernel` works out the place of every element for itself instead of walking over vectors of them: what `PyTorch`

@@ -89,6 +89,7 @@ pub fn paper_features(work: &Work) -> Option<Vec<f64>> {
         }
         Shape::Plain
         | Shape::Strided { .. }
+        | Shape::Tiled { .. }
         | Shape::Picked { .. }
         | Shape::Chained
         | Shape::Columns { .. }

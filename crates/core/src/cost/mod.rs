@@ -10,6 +10,7 @@ pub mod collective;
 pub mod conv_algorithm;
 pub mod conv_choice;
 mod conv_kernel;
+mod conv_layouts;
 mod conv_spectra;
 pub mod copies;
 pub mod cross_device;
@@ -44,6 +45,7 @@ pub mod work;
 
 pub use classify::{Caller, Launch, classify, family_of_task, work_of, work_of_task};
 pub use conv_choice::{ChosenAlgorithm, ConvAlgorithm};
+pub(crate) use conv_layouts::{is_plain_product, layout_changes};
 pub use cross_device::{CrossDevice, Kernel, doublings, unmodelled};
 pub use domain::Domain;
 pub use error_summary::{ErrorSummary, summarise};

@@ -137,6 +137,7 @@ pub fn divided(whole: Work, parts: u32) -> Work {
     let shape = match whole.shape {
         Shape::Plain => Shape::Plain,
         Shape::Strided { elements } => Shape::Strided { elements: elements / parts },
+        Shape::Tiled { elements } => Shape::Tiled { elements: elements / parts },
         Shape::Chained => Shape::Chained,
         Shape::Rows { rows, width } => Shape::Rows { rows: (rows / parts).max(1), width },
         Shape::Picked { rows, width, picking } => Shape::Picked { rows: (rows / parts).max(1), width, picking },

@@ -185,6 +185,11 @@ pub enum Shape {
         /// Elements of the result.
         elements: u64,
     },
+    /// A tensor of which two dimensions change places, tile by tile.
+    Tiled {
+        /// Elements of all tiles, with places beyond the tensor's edges.
+        elements: u64,
+    },
     /// Rows that a list of places picks from a tensor, or adds to one.
     Picked {
         /// Entries of the list.
@@ -246,7 +251,12 @@ impl Shape {
             &Self::Columns { rows, columns } => &[rows, columns],
             &Self::Channels { images, channels, area } => &[images, channels, area],
             &Self::Attention { batch, heads, queries, keys, dim, .. } => &[batch, heads, queries, keys, dim],
-            Self::Plain | Self::Strided { .. } | Self::Chained | Self::Copy { .. } | Self::Collective { .. } => &[],
+            Self::Plain
+            | Self::Strided { .. }
+            | Self::Tiled { .. }
+            | Self::Chained
+            | Self::Copy { .. }
+            | Self::Collective { .. } => &[],
         };
         let all = sizes.iter().fold(1, |product: u64, &size| product.saturating_mul(size.max(1)));
         if all <= MOST { self } else { Self::Plain }
@@ -380,7 +390,7 @@ impl Hash for Shape {
             Self::Rows { rows, width } => (rows, width).hash(state),
             Self::Columns { rows, columns } => (rows, columns).hash(state),
             Self::Channels { images, channels, area } => (images, channels, area).hash(state),
-            Self::Strided { elements } => elements.hash(state),
+            Self::Strided { elements } | Self::Tiled { elements } => elements.hash(state),
             Self::Picked { rows, width, picking } => (rows, width, picking).hash(state),
             Self::Copy { route, pinned } => (route, pinned).hash(state),
             Self::Collective { kind, ranks } => (kind, ranks).hash(state),

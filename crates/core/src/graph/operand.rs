@@ -138,8 +138,6 @@ pub enum Operand {
         dims: Vec<u64>,
         /// Element type, when recorded.
         dtype: Option<DType>,
-        /// Identity of the tensor (execution traces only): equal ids are one tensor.
-        id: Option<u64>,
         /// Dimensions along which it is expanded, as far as strides were recorded.
         expanded: Axes,
     },
@@ -169,13 +167,13 @@ impl Operand {
 
     /// A tensor of `dims` whose elements each have their own place.
     pub fn tensor(dims: Vec<u64>, dtype: Option<DType>) -> Self {
-        Self::Tensor { dims, dtype, id: None, expanded: Axes::default() }
+        Self::Tensor { dims, dtype, expanded: Axes::default() }
     }
 
     /// A tensor of `dims` that lies in memory as `strides` say, in elements; each element has its own place where they are of another tensor.
     pub fn strided(dims: Vec<u64>, strides: &[i64], dtype: Option<DType>) -> Self {
         let expanded = Axes::expanded(&dims, strides);
-        Self::Tensor { dims, dtype, id: None, expanded }
+        Self::Tensor { dims, dtype, expanded }
     }
 
     /// Elements of a tensor in memory, each once however often it is expanded; none for anything else.

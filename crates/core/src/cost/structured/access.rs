@@ -12,6 +12,11 @@ use crate::device::DeviceProfile;
 /// used [counted from the source; no table measures it: permuted fp32 copies, bound by memory, reach 0.9 on A100].
 const PLACED: f64 = 1.4;
 
+/// Elements per clock and multiprocessor of kernels that turn tiles, where the tiles' edges leave few bytes to move: three channels, or the
+/// nine taps of a filter, of 32 [images and filters of an H100 3.2 and 2.9; of an A100 3.2 and 3.4, of an H200 3.2 and 2.9, which nothing
+/// was fitted to].
+const TILED: f64 = 3.2;
+
 /// Elements per clock and multiprocessor of products that fetch them one by one, median of [115 products of an H100: bf16 3.2, tf32 3.0, half
 /// of them between 2.4 and 4.1; 31 of an H200 that nothing was fitted to: 3.6 and 3.1].
 const FETCHED: f64 = 3.1;
@@ -54,6 +59,7 @@ pub(crate) fn access_us(work: &Work, device: &DeviceProfile) -> f64 {
         Shape::Chained => return device.kernel_start.secs() * 1e6 + chain_us(device),
         Shape::Strided { elements } if work.family == Family::Pooling => (elements as f64, POOLED),
         Shape::Strided { elements } => (elements as f64, PLACED),
+        Shape::Tiled { elements } => (elements as f64, TILED),
         Shape::Picked { rows, picking: Picking::Copied, .. } => (rows as f64, PICKED),
         Shape::Picked { rows, width, picking: Picking::Added } => (rows as f64 * width as f64, ADDED),
         Shape::Picked { rows, width, picking: Picking::AddedInOrder } => {

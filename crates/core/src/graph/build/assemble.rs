@@ -289,6 +289,13 @@ fn note_unlike_messages(found: &mut Diagnostics, drafted: &[Drafted]) {
         );
         found.warn("unlike-groups", text);
     }
+    let mut beyond = drafted.iter().filter_map(|one| Some((one.beyond?, one.collective.group_size)));
+    if let Some((more, ranks)) = beyond.next() {
+        let (count, size) = (1 + beyond.count(), u64::from(ranks) + u64::from(more));
+        let what = if count == 1 { "collective has" } else { "collectives have" };
+        let text = format!("{count} {what} a group of {size} ranks in a job of {ranks}: {ranks} are taken");
+        found.warn("groups-beyond-job", text);
+    }
 }
 
 /// Says which work did not run where its launch says: before it, or behind work of the same stream that was launched later.

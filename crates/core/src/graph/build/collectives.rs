@@ -203,6 +203,8 @@ pub(super) struct Drafted {
     pub(super) unlike: Option<(Bytes, Bytes)>,
     /// The recorded size of its group and how many ranks are listed in it, where that differs.
     pub(super) unlike_group: Option<(u32, u32)>,
+    /// How many ranks more the group has by what was recorded of it than the job has.
+    pub(super) beyond: Option<u32>,
 }
 
 /// Joins the matched groups: each member waits for the latest arrival, then takes the transfer time.
@@ -260,7 +262,8 @@ pub(super) fn join(
         };
         let (is_ambiguous, unlike) = (first.is_ambiguous, unlike_sizes(group));
         let unlike_group = group.iter().find_map(unlike_group);
-        joined.push(Drafted { collective, tasks, arrivals, matched, is_ambiguous, unlike, unlike_group });
+        let beyond = recorded_size(group).checked_sub(collective.group_size).filter(|&more| more > 0);
+        joined.push(Drafted { collective, tasks, arrivals, matched, is_ambiguous, unlike, unlike_group, beyond });
     }
     redirect(&mut shared.draft, &arrival);
     joined
@@ -279,20 +282,33 @@ fn unlike_sizes(group: &[Member]) -> Option<(Bytes, Bytes)> {
 
 /// The size that a member recorded of its group, and how many ranks it lists in it, where that is another number.
 fn unlike_group(member: &Member) -> Option<(u32, u32)> {
-    let listed = member.key[2].strip_prefix('[')?.strip_suffix(']')?;
-    // Of long lists not all is recorded.
-    let ranks: Vec<u32> = listed.split(',').map(|rank| rank.trim().parse().ok()).collect::<Option<_>>()?;
-    let listed = ranks.len() as u32;
+    let listed = listed(member)?;
     (member.group_size > 0 && member.group_size != listed).then_some((member.group_size, listed))
 }
 
-/// Ranks of a collective's group: as recorded, else all of the job; 0 where only one rank is known of, since nobody ran
+/// How many ranks a member lists in its group.
+fn listed(member: &Member) -> Option<u32> {
+    let listed = member.key[2].strip_prefix('[')?.strip_suffix(']')?;
+    // Of long lists not all is recorded.
+    let ranks: Vec<u32> = listed.split(',').map(|rank| rank.trim().parse().ok()).collect::<Option<_>>()?;
+    Some(ranks.len() as u32)
+}
+
+/// The largest size of the group that a member recorded; 0 where none did.
+fn recorded_size(group: &[Member]) -> u32 {
+    group.iter().map(|member| member.group_size).max().unwrap_or_default()
+}
+
+/// Ranks of a collective's group: as recorded, of the job's at most, else all of the job; 0 where only one rank is known of, since nobody ran
 /// collectives with itself.
 ///
 /// # Arguments
 /// `world`: of the job, those loaded at least.
 fn group_size(group: &[Member], world: u32) -> u32 {
-    let recorded = group.iter().map(|member| member.group_size).max().unwrap_or_default();
+    // A list of its ranks speaks for a group that is larger than the job is said to be.
+    let of_list = |member: &Member| if member.key[2].is_empty() { 0 } else { listed(member).unwrap_or(u32::MAX) };
+    let most = group.iter().map(of_list).fold(if world > 0 { world } else { u32::MAX }, u32::max);
+    let recorded = recorded_size(group).min(most);
     // A rank that stands for others may stand for such of other groups.
     match recorded.max(if recorded == 0 { world } else { group.len() as u32 }) {
         1 if recorded == 0 => 0,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Family, Launch, Placed, Prediction, Provenance, Shape, Work, roof_ratio, work_of};
+use crate::cost::{
+    Caller, Family, Launch, Placed, Prediction, Provenance, Shape, Work, layout_changes, roof_ratio, work_of,
+};
 use crate::device::{DeviceProfile, LinkProfile, Precision};
 use crate::graph::{DType, NodeId, OperatorId, Phase, TaskKind};
 use crate::units::{Bytes, DurNs, Flop, elements};
@@ -23,6 +25,8 @@ pub enum Source {
     Like(Arc<str>, OperatorId, u16),
     /// An argument of an operator, copied to another type.
     Cast(Cast),
+    /// The change of layout of that number around the convolution of an operator on matrix units.
+    Layout(OperatorId, u16),
     /// The traced task that it takes the place of.
     InsteadOf(NodeId),
     /// The argument of that number of an operator, copied from the host's memory to the device.
@@ -232,6 +236,11 @@ impl Draft<'_> {
                 combine.work(&works?)
             }
             Source::Cast(cast) => cast.elements(self).map(|elements| cast.work(elements)),
+            Source::Layout(id, number) => {
+                let operator = self.graph().names.get(self.graph().operators.get(id.0 as usize)?.name);
+                let changes = layout_changes(&Caller { operator, operands: self.operands(*id) });
+                changes.into_iter().nth(usize::from(*number)).map(|(_, work)| work)
+            }
             Source::InsteadOf(node) => self.work(*node).cloned(),
             Source::Packs(packed) => Some(packed.work(Message::of(self.work_of(packed.of)?)?)),
             Source::Input(operator, argument) => {

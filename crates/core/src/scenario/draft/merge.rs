@@ -189,6 +189,7 @@ fn merged_work(works: &[Work]) -> Option<Work> {
             Shape::Channels { images, channels: channels.saturating_mul(works.len() as u64), area }
         }
         &Shape::Strided { elements } => Shape::Strided { elements: elements.saturating_mul(works.len() as u64) },
+        &Shape::Tiled { elements } => Shape::Tiled { elements: elements.saturating_mul(works.len() as u64) },
         other => other.clone(),
     };
     Some(Work {

@@ -6,19 +6,29 @@ use crate::cost::operators::{bare, fits};
 use crate::cost::{Caller, Family, Launch, PlannedKernel, Provenance, Shape, Work, planned_kernels, work_of};
 use crate::device::Precision;
 use crate::graph::{Operand, Operands, OperatorId, Phase, TaskKind};
+use crate::scenario::work_classes::ConvUnits;
 use crate::units::Bytes;
 
 use super::{AddedId, Draft, Node, Source};
 
 /// The kernels of operator `id` with its arguments as they are now; `None` when its work is not known.
 fn kernels_of(draft: &Draft<'_>, id: OperatorId) -> Option<Vec<PlannedKernel>> {
+    Some(draft.as_rounded(kernels_on(draft, id, |id| draft.operands(id))?))
+}
+
+/// The kernels of operator `id` on arguments that `operands` gives, as these tell their precision.
+fn kernels_on<'d>(
+    draft: &Draft<'d>,
+    id: OperatorId,
+    operands: impl Fn(OperatorId) -> Option<&'d Operands>,
+) -> Option<Vec<PlannedKernel>> {
     let graph = draft.graph();
     let operator = graph.operators.get(id.0 as usize)?;
     let caller = |id: OperatorId| Caller {
         operator: graph.operators.get(id.0 as usize).map_or("", |operator| graph.names.get(operator.name)),
-        operands: draft.operands(id),
+        operands: operands(id),
     };
-    Some(draft.as_rounded(planned_kernels(caller(id), operator.forward.map(caller), operator.phase)?))
+    planned_kernels(caller(id), operator.forward.map(caller), operator.phase)
 }
 
 /// Operators of one tensor: of the arguments of an operator of several they take the first.
@@ -70,6 +80,17 @@ fn first_tensor(operands: &Operands) -> Option<Operands> {
 }
 
 impl Draft<'_> {
+    /// The kernels that operator `id` would launch with its arguments as they are now; `None` when its work is not known.
+    pub(in crate::scenario) fn planned(&self, id: OperatorId) -> Option<Vec<PlannedKernel>> {
+        kernels_of(self, id)
+    }
+
+    /// The precision that operator `id` was computed in, by its first kernel's work.
+    pub(in crate::scenario) fn traced_precision(&self, id: OperatorId) -> Option<Precision> {
+        let planned = kernels_on(self, id, |id| self.recorded(id))?;
+        Some(self.rounded_as_traced(&planned.first()?.work))
+    }
+
     /// The work of the operator called `name` on the arguments that operator `id` has now.
     pub fn work_as(&self, name: &str, id: OperatorId) -> Option<Work> {
         let takes_one = OF_ONE.contains(&bare(name).trim_end_matches('_'));
@@ -113,6 +134,18 @@ impl Draft<'_> {
         if work.precision != Precision::Fp32 || !matches!(work.family, Family::Gemm | Family::Conv) {
             return work.precision;
         }
+        match self.conv_units() {
+            ConvUnits::Tf32 if work.family == Family::Conv => Precision::Tf32,
+            ConvUnits::Fp32 if work.family == Family::Conv => Precision::Fp32,
+            _ => self.rounded_as_traced(work),
+        }
+    }
+
+    /// The same on the units that it was traced on.
+    fn rounded_as_traced(&self, work: &Work) -> Precision {
+        if work.precision != Precision::Fp32 || !matches!(work.family, Family::Gemm | Family::Conv) {
+            return work.precision;
+        }
         let traced = self.base.works().classes.iter().filter_map(|class| class.work.as_deref());
         let (mut rounded, mut whole) = (0, 0);
         for other in traced.filter(|other| other.family == work.family) {
@@ -150,7 +183,12 @@ pub(super) fn follow(draft: &mut Draft<'_>, is_meant: fn(&Source) -> bool) {
         // What was never measured is predicted anew; what was takes the ratio.
         let was_measured = draft.price_of(node).provenance == Provenance::Measured;
         let is_planned = match source {
-            Source::Planned(_) | Source::Cast(_) | Source::InsteadOf(_) | Source::Input(..) | Source::Packs(_) => true,
+            Source::Planned(_)
+            | Source::Cast(_)
+            | Source::Layout(..)
+            | Source::InsteadOf(_)
+            | Source::Input(..)
+            | Source::Packs(_) => true,
             Source::Like(..) => !was_measured,
             Source::Given | Source::Repeats(_) | Source::Merges(..) => false,
         };

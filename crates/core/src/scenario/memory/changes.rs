@@ -73,8 +73,8 @@ fn retyped(old: &Operands, new: &Operands) -> Operands {
 
 fn in_type_of(old: &Operand, new: &Operand) -> Operand {
     match (old, new) {
-        (Operand::Tensor { dims, id, expanded, .. }, Operand::Tensor { dtype, .. }) => {
-            Operand::Tensor { dims: dims.clone(), dtype: *dtype, id: *id, expanded: *expanded }
+        (Operand::Tensor { dims, expanded, .. }, Operand::Tensor { dtype, .. }) => {
+            Operand::Tensor { dims: dims.clone(), dtype: *dtype, expanded: *expanded }
         }
         (Operand::TensorList(old), Operand::TensorList(new)) => {
             Operand::TensorList(old.iter().zip(new).map(|(old, new)| in_type_of(old, new)).collect())

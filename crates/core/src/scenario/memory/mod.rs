@@ -9,10 +9,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::Family;
 use crate::cost::operators::{Reading, operator_work};
-use crate::graph::{ExecutionGraph, Operands, OperatorId};
+use crate::graph::{ExecutionGraph, Operands, OperatorId, Phase, TaskKind};
 use crate::memory::{AFTER, BEFORE, Buffer, Holds, JobMemory, MemorySource, RankMemory};
 use crate::scenario::base::Base;
-use crate::scenario::draft::{Combine, Draft, SharedStates};
+use crate::scenario::draft::{Combine, Draft, Node, SharedStates, Source};
 use crate::scenario::tables::TablePlacement;
 use crate::scenario::work_classes::tasks_of_operators;
 use crate::units::{Bytes, Percent, TimeNs, total};
@@ -42,6 +42,8 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
     let mut sizes = Sizes { draft, known: FxHashMap::default() };
     let gone = removes.then(|| RemovedOperators::of(draft));
     let moved = draft.placements().map(|placements| tables_held(base, placements));
+    let states = moved.as_ref().map_or(0.0, |held| states_of_tables(base.memory(), held));
+    let updates = if removes { updates_removed(draft) } else { Vec::new() };
     let mut weights = weights::changed(draft);
     for (rank, of_rank) in memory.iter_mut().enumerate() {
         let Some(of_rank) = of_rank else { continue };
@@ -72,9 +74,14 @@ pub(in crate::scenario) fn edited(draft: &Draft<'_>) -> Option<JobMemory> {
             share_out(draft.shared_states(), &mut of_rank.buffers);
         }
         if let Some((before, after)) = moved.as_ref().and_then(|held| held.get(rank)) {
-            resize_parameters(before.0, after.0, &mut of_rank.buffers);
+            resize_held(Holds::Parameters, (before.0, after.0), &mut of_rank.buffers);
+            let [before, after] = [before, after].map(|bytes| (bytes.0 as f64 * states).round() as u64);
+            resize_held(Holds::Optimizer, (before, after), &mut of_rank.buffers);
         }
-        resize_parameters(weights.shrunk.0, 0, &mut of_rank.buffers);
+        resize_held(Holds::Parameters, (weights.shrunk.0, 0), &mut of_rank.buffers);
+        if updates.get(rank).is_some_and(|&removed| removed) {
+            of_rank.retain(|buffer| buffer.holds != Holds::Optimizer);
+        }
         if copies || draft.repeats() > 1 || of_rank.buffers.len() > left {
             of_rank.put_in_order();
         }
@@ -248,7 +255,13 @@ struct RemovedOperators<'b> {
 impl<'b> RemovedOperators<'b> {
     fn of(draft: &Draft<'b>) -> Self {
         let graph = draft.graph();
-        let removed = tasks_of_operators(graph, draft.removed());
+        let mut removed = tasks_of_operators(graph, draft.removed());
+        // What an edit has an operator launch instead does its work.
+        for added in draft.added().iter().filter(|added| matches!(added.source, Source::Planned(_))) {
+            if let Some(removed) = added.operator.and_then(|id| removed.get_mut(id.0 as usize)) {
+                *removed = 0;
+            }
+        }
         let mut merged = FxHashMap::default();
         let own = draft.merged_members().map(|(members, combine)| (members.to_vec(), combine));
         for (members, combine) in own.chain(draft.merged_into_added()) {
@@ -332,20 +345,54 @@ fn tables_held(base: &Base, placements: &[TablePlacement]) -> Vec<(Bytes, Bytes)
     tables.held(&tables.placements()).into_iter().zip(tables.held(placements)).collect()
 }
 
-/// Parameters that took `before` bytes take `after`: tables that moved take their weights along. Of optimizer state beside them
-/// nothing is known.
-fn resize_parameters(before: u64, after: u64, buffers: &mut Vec<Buffer>) {
+/// Most bytes of optimizer state for each byte of a parameter: two moments.
+const MOST_STATES: u64 = 2;
+
+/// Bytes of optimizer state for each byte of the tables that ranks hold: what there is beyond two moments of all other parameters.
+fn states_of_tables(memory: &JobMemory, held: &[(Bytes, Bytes)]) -> f64 {
+    let of = |memory: &RankMemory, holds| {
+        total(memory.buffers.iter().filter(|buffer| buffer.holds == holds).map(|buffer| buffer.bytes.0))
+    };
+    let (mut states, mut tables) = (0, 0);
+    for (memory, (before, _)) in memory.iter().zip(held) {
+        let Some(memory) = memory else { continue };
+        let others = of(memory, Holds::Parameters).saturating_sub(before.0);
+        let state = of(memory, Holds::Optimizer).saturating_sub(others.saturating_mul(MOST_STATES));
+        (states, tables) = (total([states, state]), total([tables, before.0]));
+    }
+    (states as f64 / tables.max(1) as f64).min(MOST_STATES as f64)
+}
+
+/// By position of the rank whether all of its optimizer's work was taken out, and nothing does it instead: then there is no state.
+fn updates_removed(draft: &Draft<'_>) -> Vec<bool> {
+    let graph = draft.graph();
+    let updates = |node: Node| draft.phase_of(node) == Some(Phase::Optimizer);
+    let mut left = vec![(0_u32, 0_u32); graph.ranks.len()];
+    for node in graph.tasks.node_indices().filter(|&node| updates(node.into())) {
+        let kind = graph.tasks[node].kind;
+        if let Some((all, left)) = left.get_mut(draft.rank_of(graph.tasks[node].lane))
+            && (kind.is_device() || kind == TaskKind::Compute)
+        {
+            (*all, *left) = (*all + 1, *left + u32::from(!draft.is_removed(node)));
+        }
+    }
+    let is_done_instead = draft.added_nodes().any(updates);
+    left.into_iter().map(|(all, left)| all > 0 && left == 0 && !is_done_instead).collect()
+}
+
+/// What took `before` bytes of a kind takes `after`: tables that moved take their weights along, and the optimizer's state of them.
+fn resize_held(holds: Holds, (before, after): (u64, u64), buffers: &mut Vec<Buffer>) {
     if before == after {
         return;
     }
     if after > before {
-        buffers.push(whole(Holds::Parameters, Bytes(after - before)));
+        buffers.push(whole(holds, Bytes(after - before)));
         return;
     }
     let mut less = before - after;
-    let mut parameters: Vec<&mut Buffer> = buffers.iter_mut().filter(|it| it.holds == Holds::Parameters).collect();
-    parameters.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes));
-    for buffer in parameters {
+    let mut held: Vec<&mut Buffer> = buffers.iter_mut().filter(|it| it.holds == holds).collect();
+    held.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes));
+    for buffer in held {
         let taken = less.min(buffer.bytes.0);
         (buffer.bytes.0, less) = (buffer.bytes.0 - taken, less - taken);
     }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use crate::cost::conv_algorithm::{algorithm_cost, chosen_times, used_algorithm};
 use crate::cost::operators::operator_family;
 use crate::cost::{ChosenAlgorithm, ConvAlgorithm, Family, Shape, Work};
 use crate::device::DeviceKind;
-use crate::graph::{Operand, Operands, OperatorId, Phase};
+use crate::graph::{Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -133,6 +135,9 @@ fn label(draft: &Draft<'_>, it: &Convolution) -> String {
     format!("{}{shape}", brief(name))
 }
 
+/// What memory does not show.
+const WORKSPACES: &str = "memory of patches, tiles and spectra: their workspaces are in the time, not in memory";
+
 /// What becomes of convolutions, each by its label and the algorithms before and now: how many, and their times.
 #[derive(Default)]
 struct Moves(BTreeMap<(String, ConvAlgorithm, ConvAlgorithm), (usize, DurNs, DurNs)>);
@@ -197,6 +202,12 @@ impl ConvolutionAlgorithm {
         if report.changed > 0 && able.iter().any(on_gpu) {
             report.say(Effect::assumed(BY_LIBRARY.0, BY_LIBRARY.1));
         }
+        let has_workspace = |it: &Convolution| {
+            used(draft, it).is_some_and(|used| !matches!(used, ConvAlgorithm::Direct | ConvAlgorithm::ImplicitGemm))
+        };
+        if report.changed > 0 && able.iter().any(has_workspace) {
+            report.say(Effect::not_modelled(WORKSPACES, DurNs::ZERO));
+        }
         moves.say(&mut report);
         report
     }
@@ -209,8 +220,13 @@ impl ConvolutionAlgorithm {
         };
         let chosen: Vec<Node> = self.selector.as_ref().map_or_else(everything, |selector| selector.select_all(draft));
         let (mut found, mut fixed) = (Vec::new(), Vec::new());
+        let launched = launched(draft);
         for kernel in chosen {
             let is_whole = match draft.work_of(kernel).map(|work| &work.shape) {
+                // What an edit has it launch instead of several recorded kernels.
+                Some(Shape::Conv { .. }) if matches!(kernel, Node::Added(_)) => {
+                    draft.operator_of(kernel).is_none_or(|id| !launched.contains(&id))
+                }
                 Some(Shape::Conv { .. }) => true,
                 Some(Shape::Gemm { .. }) => false,
                 _ => continue,
@@ -249,6 +265,12 @@ impl ConvolutionAlgorithm {
         new.inputs.push(Operand::Value(chosen.argument()));
         Some(new)
     }
+}
+
+/// The operators whose kernels were recorded, where an edit added any.
+fn launched(draft: &Draft<'_>) -> FxHashSet<OperatorId> {
+    let tasks = draft.graph().tasks.node_weights().filter(|task| task.kind == TaskKind::Kernel);
+    if draft.added().is_empty() { FxHashSet::default() } else { tasks.filter_map(|task| task.operator).collect() }
 }
 
 /// The innermost forward convolution with recorded arguments that `id` is or is called by, over few calls as frameworks nest them.

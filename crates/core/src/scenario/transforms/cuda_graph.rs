@@ -73,6 +73,7 @@ impl Transform for CudaGraph {
         }
         report.say(Effect::assumed("all of the host's time between launches can be captured", DOUBT));
         report.summary = format!("{} in {}", count(kernels, "kernel"), count(graphs, "graph"));
+        report.say(Effect::note("memory of the graph's own pool and of inputs at fixed places is not counted"));
         if let Some(cost) = measured {
             let cost = format!(
                 "launching the graphs is taken to cost {cost} a kernel, as launches of graphs did in the trace"

@@ -94,6 +94,11 @@ impl Transform for InsertOperator {
                 report.say(effect);
             }
         }
+        let is_forward = |place: &Place| draft.graph().operators[place.operator.0 as usize].phase == Phase::Forward;
+        let trains = draft.graph().operators.iter().any(|operator| operator.phase == Phase::Backward);
+        if inserted > 0 && trains && places.iter().any(is_forward) {
+            report.say(Effect::not_modelled(FORWARD_ONLY, DurNs::ZERO));
+        }
         if unknown > 0 {
             let text = format!("{unknown} not inserted: the arguments do not fit {}", self.operator);
             report.say(Effect::not_modelled(text, DurNs::ZERO));
@@ -101,6 +106,10 @@ impl Transform for InsertOperator {
         report
     }
 }
+
+/// What an operator of a forward pass would have besides.
+const FORWARD_ONLY: &str =
+    "its gradients, what it keeps for them, and parameters of its own with their state are not added";
 
 /// A call of a selected operator.
 #[derive(Clone, Copy, Debug)]

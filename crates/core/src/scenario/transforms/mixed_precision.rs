@@ -19,6 +19,7 @@ use crate::scenario::transform::{StepReport, Transform};
 use self::widths::kept;
 use super::argument_changes::ArgumentChanges;
 use super::cast::Casts;
+use super::conv_units;
 use super::kernel::Side;
 use super::products::{Product, WeightGradient, products, weight_gradients};
 use super::report::{count, survey};
@@ -123,17 +124,18 @@ impl Transform for MixedPrecision {
         let summary =
             format!("{} in {}", count(draft.operators_in_step(changes.operators()), "operator"), self.dtype.name());
         let changed = changes.flags(draft);
-        let products = products(draft, |_, operator| changed[operator.0 as usize]);
         let cast_points = cast_points(draft, &changed);
         changes.set(draft);
         let works = graph.tasks.node_indices().filter(|&node| base.family(node).is_some());
         let mut report = survey(draft, works, summary);
+        let products = products(draft, |_, operator| changed[operator.0 as usize]);
         let (casts, missing) = self.cast_weights(draft, &products);
         let activations = self.cast_activations(draft, &cast_points);
         report.changed += casts + activations;
         let casts = count(casts, "cast");
         report.summary =
             format!("{}, {casts} of weights and their gradients, {activations} of activations", report.summary);
+        conv_units::settle(draft, &mut report);
         report.effects.extend(self.without_units(draft).map(Effect::note));
         let on_host =
             |node: NodeId| graph.tasks[node].kind == TaskKind::Compute && draft.price(node).provenance.is_modelled();

@@ -7,6 +7,7 @@ mod checkpoint;
 mod collectives;
 mod compress_comm;
 mod conv_algorithm;
+mod conv_units;
 mod cuda_graph;
 mod fuse;
 mod fuse_embedding_bags;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, Operand, OperatorId, Phase, TaskKind};
+use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind, Operand, Phase, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node, NodeSet};
@@ -20,7 +20,7 @@ use super::report::{SHARED, count, in_step};
 struct Parallelize {
     /// The branch.
     branch: Selector,
-    /// What needs its results; without it what is recorded to use them, else the next phase.
+    /// What needs its results; without it what takes a tensor of their size, else the next phase.
     until: Option<Selector>,
 }
 
@@ -49,7 +49,7 @@ impl Transform for Parallelize {
             return StepReport::nothing(format!("no device work matches {}", self.branch));
         }
         let until: Option<NodeSet> = self.until.as_ref().map(|until| until.select_all(draft).into_iter().collect());
-        let users = Users::of(draft, &chosen, until);
+        let users = until.map_or(Users::OfSize, Users::Selected);
         let branches = branches(draft, &chosen, &users);
         let moved: Vec<Node> = branches.iter().flat_map(|branch| &branch.nodes).copied().collect();
         let runs: Vec<Node> = branches.iter().filter_map(|branch| branch.nodes.first().copied()).collect();
@@ -64,9 +64,9 @@ impl Transform for Parallelize {
             count(in_step(draft, &runs), "run")
         );
         let mut report = StepReport { changed: moved.len(), summary, ..StepReport::default() };
-        if self.until.is_none() && !users.is_recorded() {
-            let why = "no tensors recorded: taken as needed by nothing until the next phase or step";
-            report.say(Effect::assumption(why));
+        if self.until.is_none() {
+            let is_sized = branches.iter().all(|branch| !branch.made.is_empty());
+            report.say(Effect::assumption(if is_sized { BY_SIZE } else { UNKNOWN }));
         }
         // Kernels that fill the device gain nothing beside one another.
         report.say(Effect::assumed(SHARED, 1.0));
@@ -74,72 +74,46 @@ impl Transform for Parallelize {
     }
 }
 
+/// What is said where a branch's results have known sizes, and where some have not.
+const BY_SIZE: &str =
+    "what takes a tensor as large as a result is taken to need it, nothing else until the next phase or step";
+const UNKNOWN: &str = "sizes not recorded: taken as needed by nothing until the next phase or step";
+
 /// What needs the results of a branch.
 enum Users {
     Selected(NodeSet),
-    /// By operator of the branch: operators that read its results.
-    Recorded(BTreeMap<OperatorId, BTreeSet<OperatorId>>),
-    NextPhase,
+    /// By size: what takes a tensor as large as a result of the branch; nothing before the next phase where no sizes are known.
+    OfSize,
 }
 
 impl Users {
-    fn of(draft: &Draft<'_>, chosen: &NodeSet, until: Option<NodeSet>) -> Self {
-        if let Some(until) = until {
-            return Self::Selected(until);
-        }
-        let recorded = readers(draft, chosen);
-        if recorded.is_empty() { Self::NextPhase } else { Self::Recorded(recorded) }
-    }
-
-    fn is_recorded(&self) -> bool {
-        matches!(self, Self::Recorded(_))
-    }
-
     /// Whether `node` needs what `branch` made.
-    fn needs(&self, draft: &Draft<'_>, node: Node, branch: &[Node]) -> bool {
+    fn needs(&self, draft: &Draft<'_>, node: Node, branch: &Branch) -> bool {
         let phase = |node: Node| draft.phase_of(node).unwrap_or(Phase::Other);
         match self {
             Self::Selected(users) => users.contains(node),
-            Self::NextPhase => branch.last().is_some_and(|&last| phase(last) != phase(node)),
-            Self::Recorded(readers) => branch.iter().any(|&made| {
-                let made = draft.operator_of(made).and_then(|id| readers.get(&id));
-                made.zip(draft.operator_of(node)).is_some_and(|(readers, id)| readers.contains(&id))
-            }),
+            Self::OfSize if branch.nodes.last().is_some_and(|&last| phase(last) != phase(node)) => true,
+            Self::OfSize => sizes_taken(draft, node).any(|size| branch.made.contains(&size)),
         }
     }
 }
 
-/// By operator of the branch the operators that take a tensor it made, where execution traces recorded identities.
-fn readers(draft: &Draft<'_>, chosen: &NodeSet) -> BTreeMap<OperatorId, BTreeSet<OperatorId>> {
-    let graph = draft.graph();
-    let made_by: BTreeSet<OperatorId> = chosen.iter().filter_map(|node| draft.operator_of(node)).collect();
-    let mut maker: BTreeMap<u64, OperatorId> = BTreeMap::new();
-    for &id in &made_by {
-        let outputs = draft.operands(id).map(|operands| operands.outputs.as_slice()).unwrap_or_default();
-        maker.extend(outputs.iter().flat_map(tensors).map(|tensor| (tensor, id)));
-    }
-    let mut readers: BTreeMap<OperatorId, BTreeSet<OperatorId>> = BTreeMap::new();
-    for id in (0..graph.operators.len() as u32).map(OperatorId).filter(|id| !made_by.contains(id)) {
-        let inputs = draft.operands(id).map(|operands| operands.inputs.as_slice()).unwrap_or_default();
-        for made in inputs.iter().flat_map(tensors).filter_map(|tensor| maker.get(&tensor)) {
-            readers.entry(*made).or_default().insert(id);
-        }
-    }
-    readers
-}
-
-fn tensors(operand: &Operand) -> Vec<u64> {
-    match operand {
-        Operand::Tensor { id, .. } => id.iter().copied().collect(),
-        Operand::TensorList(list) => list.iter().flat_map(tensors).collect(),
-        Operand::Value(_) => Vec::new(),
-    }
+/// Bytes of the tensors that the operator of a task takes.
+fn sizes_taken<'d>(draft: &'d Draft<'_>, node: Node) -> impl Iterator<Item = u64> + 'd {
+    let operands = draft.operator_of(node).and_then(|id| draft.operands(id));
+    let tensors = |operand: &'d Operand| match operand {
+        Operand::TensorList(list) => list.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    operands.into_iter().flat_map(|operands| &operands.inputs).flat_map(tensors).map(|tensor| tensor.bytes().0)
 }
 
 /// Neighbouring selected tasks of a stream, up to where their results are needed.
 struct Branch {
     stream: LaneId,
     nodes: Vec<Node>,
+    /// Bytes of its results, as far as they are known.
+    made: BTreeSet<u64>,
     /// The work before it on the stream.
     before: Option<Node>,
     user: Option<Node>,
@@ -154,13 +128,15 @@ fn branches(draft: &Draft<'_>, chosen: &NodeSet, users: &Users) -> Vec<Branch> {
         let mut before = None;
         for node in nodes {
             let other_step = open.as_ref().is_some_and(|branch| step(branch.nodes[0]) != step(node));
-            let is_user = open.as_ref().is_some_and(|branch| other_step || users.needs(draft, node, &branch.nodes));
+            let is_user = open.as_ref().is_some_and(|branch| other_step || users.needs(draft, node, branch));
             if is_user && (other_step || !chosen.contains(node)) {
                 done.extend(open.take().map(|branch| Branch { user: Some(node), ..branch }));
             }
             if chosen.contains(node) {
-                let new = || Branch { stream, nodes: Vec::new(), before, user: None };
-                open.get_or_insert_with(new).nodes.push(node);
+                let new = || Branch { stream, nodes: Vec::new(), made: BTreeSet::new(), before, user: None };
+                let branch = open.get_or_insert_with(new);
+                branch.nodes.push(node);
+                branch.made.extend(draft.work_of(node).map(|work| work.written.0).filter(|&bytes| bytes > 0));
             } else {
                 before = Some(node);
             }

@@ -8,7 +8,7 @@ use crate::cost::operators::{bare, operator_family};
 use crate::cost::{Family, Shape};
 use crate::graph::{ConvArguments, Operands, OperatorId, Phase, TaskKind, asked_gradients};
 use crate::memory::parameters::weight_place;
-use crate::scenario::draft::{Draft, Node};
+use crate::scenario::draft::{AddedId, Draft, Node, Source};
 
 /// A product or convolution with a weight.
 #[derive(Clone, Copy, Debug)]
@@ -29,17 +29,20 @@ pub(super) fn products(draft: &Draft<'_>, chosen: impl Fn(Node, OperatorId) -> b
     let graph = draft.graph();
     let mut seen = vec![false; graph.operators.len()];
     let mut products = Vec::new();
+    let planned = planned(draft);
     for kernel in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Kernel) {
-        let product = matches!(draft.family(kernel), Some(Family::Gemm | Family::Conv)) && !draft.is_removed(kernel);
+        let product = matches!(draft.family(kernel), Some(Family::Gemm | Family::Conv));
         let chosen = |&id: &OperatorId| product && chosen(Node::Traced(kernel), id);
         let Some(id) = graph.tasks[kernel].operator.filter(chosen) else { continue };
+        let kernel = if draft.is_removed(kernel) { planned.get(&id).copied() } else { Some(Node::Traced(kernel)) };
+        let Some(kernel) = kernel else { continue };
         if !std::mem::replace(&mut seen[id.0 as usize], true) {
             let operator = &graph.operators[id.0 as usize];
             let Some(place) = weight_place(bare(graph.names.get(operator.name))) else { continue };
             let is_matrix = |operands: &Operands| operands.dims(place).is_some_and(|dims| dims.len() > 1);
             let weight = draft.operands(id).is_some_and(is_matrix).then_some(place as u16);
             let is_forward = operator.phase == Phase::Forward;
-            products.push(Product { kernel: Node::Traced(kernel), operator: id, weight, is_forward });
+            products.push(Product { kernel, operator: id, weight, is_forward });
         }
     }
     let of: FxHashMap<Node, Product> = products.iter().map(|product| (product.kernel, *product)).collect();
@@ -47,6 +50,16 @@ pub(super) fn products(draft: &Draft<'_>, chosen: impl Fn(Node, OperatorId) -> b
         draft.added_nodes().filter_map(|kernel| Some(Product { kernel, ..*of.get(&draft.repeated(kernel)?)? }));
     products.extend(repeated);
     products
+}
+
+/// The last of the kernels that an edit had operators launch instead of recorded ones.
+fn planned(draft: &Draft<'_>) -> FxHashMap<OperatorId, Node> {
+    let is_planned = |node: &Node| {
+        let Node::Added(AddedId(id)) = *node else { return false };
+        matches!(draft.added()[id as usize].source, Source::Planned(_))
+    };
+    let planned = draft.added_nodes().filter(is_planned);
+    planned.filter_map(|node| Some((draft.operator_of(node)?, node))).collect()
 }
 
 /// A backward product or convolution that computes the gradient of a weight.

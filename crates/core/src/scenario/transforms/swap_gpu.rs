@@ -14,6 +14,7 @@ use crate::scenario::text::short;
 use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::DurNs;
 
+use super::conv_units;
 use super::report::{count, in_step, survey};
 use super::swap_link::note_waiting;
 
@@ -94,6 +95,7 @@ impl SwapGpu {
             report.say(Effect::assumption(SAME_HOST));
             report.assumes_host = true;
         }
+        conv_units::settle(draft, &mut report);
         recost_collectives(draft, &collectives, &mut report);
         report.effects.extend(carried_over(draft, device));
         let of_convolutions = kernels.iter().any(|&node| draft.family(node) == Some(Family::Conv));
@@ -174,11 +176,18 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
         report.effects.extend(doubts.into_iter().map(Effect::assumption));
         note_waiting(draft, report);
     }
+    let links = draft.context().models.links();
+    // Over a link of the same kind they take what they took.
     let is_other = |node: &NodeId| {
         let rank = draft.base().rank_index(draft.graph().tasks[*node].lane);
-        draft.context().devices.get(rank).is_some_and(|traced| draft.device(rank) != Some(&traced.profile))
+        let devices = draft.context().devices.get(rank).zip(draft.device(rank));
+        devices.is_some_and(|(traced, now)| {
+            let [before, after] = [&traced.profile, now].map(|device| links.of_device(device));
+            *now != traced.profile && (before.is_none() || before != after || draft.work(*node).is_none())
+        })
     };
-    if kept.iter().any(is_other) {
+    let kept: Vec<NodeId> = kept.into_iter().filter(is_other).collect();
+    if !kept.is_empty() {
         let tasks: Vec<_> = kept.iter().map(|&node| (node, draft.graph().tasks[node].duration)).collect();
         let once: Vec<_> = tasks.iter().filter(|(node, _)| draft.base().is_recorded(*node)).collect();
         let time: DurNs = once.iter().map(|(_, time)| *time).sum();

@@ -11,6 +11,7 @@ use crate::scenario::effect::Effect;
 use crate::scenario::transform::{StepReport, Transform};
 
 use super::argument_changes::ArgumentChanges;
+use super::conv_units;
 use super::report::{count, survey};
 
 /// Rounds in products.
@@ -49,6 +50,7 @@ impl Transform for Tf32 {
         changes.set(draft);
         let works = graph.tasks.node_indices().filter(|&node| base.family(node).is_some());
         let mut report = survey(draft, works, format!("{} round to tf32", count(operators, "product")));
+        conv_units::settle(draft, &mut report);
         if let Some(device) = without {
             report.say(Effect::note(format!("{device} has no matrix units for tf32: products gain nothing")));
         }

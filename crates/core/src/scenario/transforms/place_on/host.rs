@@ -31,8 +31,8 @@ pub(super) struct Tally<'b> {
     pub(super) kernels: usize,
     pub(super) calls: usize,
     pub(super) changed: usize,
-    /// Inputs that are copied to the device.
-    pub(super) inputs: Vec<Bytes>,
+    /// Inputs that are copied to the device, and those of the step.
+    pub(super) inputs: (usize, usize),
     /// Operators without a model: how many, and their traced time.
     pub(super) unmodelled: Kept<'b>,
 }
@@ -188,7 +188,9 @@ impl<'d, 'b> Placement<'d, 'b> {
         const NAME: &str = "aten::to";
         let launched = self.draft.device(group.rank).is_some_and(|device| device.kind == DeviceKind::Gpu);
         let Some(piece) = input_copy(self.draft, input, group.rank).filter(|_| launched) else { return };
-        self.tally.inputs.push(piece.bytes);
+        let (all, shown) = self.tally.inputs;
+        let is_shown = self.draft.is_in_step(Node::Traced(chain.beside));
+        self.tally.inputs = (all + 1, shown + usize::from(is_shown));
         self.host(chain, (HostPart::BeforeLaunch, OverheadKind::T2), (None, NAME));
         self.launch(chain, group, (None, Vec::new()), piece);
         self.host(chain, (HostPart::AfterLaunch, OverheadKind::T3), (None, NAME));
@@ -303,7 +305,7 @@ impl<'d, 'b> Placement<'d, 'b> {
             self.draft.connect(Node::Added(previous), Node::Added(id), in_order);
         }
         self.streams[group.rank].work.push((group.start, id));
-        self.tally.kernels += usize::from(kind == TaskKind::Kernel);
+        self.tally.kernels += usize::from(kind == TaskKind::Kernel && self.draft.is_in_step(Node::Added(id)));
         self.tally.changed += 1;
         if blocks {
             self.join(chain, id);

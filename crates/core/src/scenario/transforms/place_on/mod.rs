@@ -20,7 +20,7 @@ use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
 use crate::scenario::transform::{Stage, StepReport, Transform};
-use crate::units::{Bytes, DurNs, Percent};
+use crate::units::{DurNs, Percent};
 
 use super::report::count;
 use super::swap_gpu::SwapGpu;
@@ -162,12 +162,12 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
         if device.kind == DeviceKind::Gpu { format!(" by {}", count(calls, "runtime call")) } else { String::new() };
     let summary = format!("{}{by} on {}", count(kernels, "kernel"), device.name);
     let mut report = StepReport { changed, summary, ..StepReport::default() };
-    if inputs.is_empty() && device.kind == DeviceKind::Gpu {
+    if inputs.0 == 0 && device.kind == DeviceKind::Gpu {
         report.say(Effect::note("its inputs are not known: none is copied to the device"));
-    } else if !inputs.is_empty() {
-        let (copies, bytes) = (count(inputs.len(), "input"), inputs.iter().copied().sum::<Bytes>());
+    } else if inputs.1 > 0 {
+        let copies = count(inputs.1, "input");
         report.say(Effect::assumption(format!(
-            "{copies} copied from memory that is not pinned, {bytes}, where the first operator reads them: the host waits for each"
+            "{copies} copied from memory that is not pinned, where the first operator reads them: the host waits for each"
         )));
     }
     if !unmodelled.is_empty() {

@@ -103,7 +103,8 @@ fn trips(sum: &Sum, device: &DeviceProfile) -> u64 {
     if shares_rows && values >= MANY && blocks <= most {
         let sharing = most.div_ceil(blocks.max(1)).min(values.div_ceil(KEPT)).max(values.div_ceil(MANY));
         values = values.div_ceil(sharing.max(1));
-        let readers = if sum.by_rows { across * along } else { along };
+        // The means of MI300X say that there only a row of lanes does.
+        let readers = if sum.by_rows && !device.is_amd { across * along } else { along };
         more += ACROSS_BLOCKS + sharing / readers.max(1);
     }
     values.div_ceil(AT_ONCE).saturating_add(more)

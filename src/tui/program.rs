@@ -118,6 +118,7 @@ impl Program {
             let mut next = match inbox.next(Some(TICK)) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) if app.loading.is_some() => Some(Event::Tick),
+                Err(RecvTimeoutError::Timeout) if self.may_play_on(app) => Some(Event::Idle),
                 Err(RecvTimeoutError::Timeout) => {
                     self.keep(app);
                     inbox.next(Some(PAUSE)).ok().or_else(|| {
@@ -142,8 +143,12 @@ impl Program {
 
     /// The next event that waits: where none does, a script may go on once all it asked for is there.
     fn waiting(&self, app: &App, inbox: &Inbox) -> Option<Event> {
-        let is_idle = app.script.is_some() && self.runner.is_idle();
-        inbox.waiting().or_else(|| (is_idle && app.is_settled()).then_some(Event::Idle))
+        let may_play_on = self.may_play_on(app);
+        inbox.waiting().or_else(|| may_play_on.then_some(Event::Idle))
+    }
+
+    fn may_play_on(&self, app: &App) -> bool {
+        app.script.is_some() && self.runner.is_idle() && app.is_settled()
     }
 
     /// Takes one event; false when it is time to leave.

@@ -9,6 +9,7 @@ use crate::cost::kernel_name::{LayoutChange, layout_change, transforms_tiles};
 use crate::cost::operators::operator_family;
 use crate::cost::{Caller, Family, PlannedKernel, Work, is_plain_product, layout_changes};
 use crate::graph::{NodeId, OperatorId, TaskKind};
+use crate::intern::NameId;
 use crate::scenario::draft::{Draft, Node, Source};
 use crate::scenario::effect::Effect;
 use crate::scenario::transform::StepReport;
@@ -57,9 +58,14 @@ impl Kernels {
 /// The convolutions that compute on matrix units now and did not where they were traced, each with the kernels that it takes there.
 fn moved(draft: &Draft<'_>) -> Vec<(Product, Vec<PlannedKernel>)> {
     let graph = draft.graph();
-    let is_convolution =
-        |id: OperatorId| operator_family(graph.names.get(graph.operators[id.0 as usize].name)) == Some(Family::Conv);
-    let products = products(draft, |_, id| is_convolution(id));
+    let mut convolves: FxHashMap<NameId, bool> = FxHashMap::default();
+    for name in graph.operators.iter().map(|operator| operator.name) {
+        convolves.entry(name).or_insert_with(|| operator_family(graph.names.get(name)) == Some(Family::Conv));
+    }
+    if !convolves.values().any(|&convolves| convolves) {
+        return Vec::new();
+    }
+    let products = products(draft, |_, id| convolves[&graph.operators[id.0 as usize].name]);
     let moved = products.into_iter().filter_map(|product| {
         let planned = draft.planned(product.operator)?;
         let now = planned.first()?.work.precision;
@@ -109,12 +115,9 @@ pub(super) fn settle(draft: &mut Draft<'_>, report: &mut StepReport) {
     }
 }
 
-/// The convolution that an added kernel was given to when it came onto matrix units.
+/// The convolution that an added kernel changes a layout for.
 fn settled(source: &Source) -> Option<OperatorId> {
-    match source {
-        Source::Layout(operator, _) => Some(*operator),
-        _ => None,
-    }
+    if let Source::Layout(operator, _) = source { Some(*operator) } else { None }
 }
 
 /// Lets the convolutions that transforms compute be products: how many in the step. They are the first kernels of theirs in `moved` then.

@@ -134,9 +134,15 @@ fn convolutions_on_matrix_units_change_layouts_as_the_library_does() {
         let transforms = |steps: &[&str]| kernels(fp32, "winograd", steps).0 + kernels(fp32, "fft2d", steps).0;
         assert!(transforms(&[]) > 0.0 && transforms(&[&edited]) < 0.5);
     }
+    // In either type the first convolution is asked for no gradient of the images.
+    let twice = kernels(fp32, "change layout", &["mixed-precision tf32", "mixed-precision bf16"]);
+    assert!((twice.0 - kernels(fp32, "change layout", &["mixed-precision bf16"]).0).abs() < 0.5);
     // Where they computed on matrix units, the library has chosen: on another GPU nothing is added.
     let moved = ["swap-gpu A100-80"];
     assert!(kernels("resnet50-b32-tf32", "change layout", &moved).0 < 0.5);
+    // Nor is anything left of it on one without matrix units.
+    let there = ["mixed-precision bf16", "swap-gpu P100"];
+    assert!(kernels(fp32, "change layout", &there).0 < 0.5);
     let (one, other) = (["swap-gpu A100-80", "mixed-precision bf16"], ["mixed-precision bf16", "swap-gpu A100-80"]);
     assert_eq!(simulated(fp32, &one)["kernel_only_ns"], simulated(fp32, &other)["kernel_only_ns"]);
 }

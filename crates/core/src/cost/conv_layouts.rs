@@ -36,13 +36,18 @@ impl Tensors {
 
     /// What it takes to change the layout of `tensor` of the convolution `work`.
     fn moved(self, tensor: Tensor, work: &Work) -> Work {
-        let &Shape::Conv { batch, channels_in, channels_out, groups, .. } = &work.shape else {
-            return movement_work(Family::Movement, self.input, self.input);
+        let bytes = match tensor {
+            Tensor::Input => self.input,
+            Tensor::Weights => self.weights,
+            Tensor::Output => self.output,
         };
-        let (bytes, images, channels) = match tensor {
-            Tensor::Input => (self.input, batch, channels_in),
-            Tensor::Weights => (self.weights, channels_out, channels_in / groups.max(1)),
-            Tensor::Output => (self.output, batch, channels_out),
+        let &Shape::Conv { batch, channels_in, channels_out, groups, .. } = &work.shape else {
+            return movement_work(Family::Movement, bytes, bytes);
+        };
+        let (images, channels) = match tensor {
+            Tensor::Input => (batch, channels_in),
+            Tensor::Weights => (channels_out, channels_in / groups.max(1)),
+            Tensor::Output => (batch, channels_out),
         };
         let [images, channels] = [images.max(1), channels.max(1)];
         let area = bytes / element_bytes(work) / images / channels;

@@ -58,14 +58,11 @@ impl ConvArguments {
     }
 }
 
-/// Whether the backward pass of a convolution was asked for the gradient of its input, and of its weight: the mask among its last
-/// arguments says so. Both where that was not recorded.
+/// Whether the backward pass of a convolution was asked for the gradient of its input, and of its weight: the mask behind its other
+/// arguments says so, whatever an edit put behind that. Both where it was not recorded.
 pub(crate) fn asked_gradients(operands: &Operands) -> (bool, bool) {
-    let mask = match operands.inputs.last() {
-        Some(Operand::Value(text)) => mask(text),
-        _ => None,
-    };
-    mask.unwrap_or((true, true))
+    let mask = |operand: &Operand| if let Operand::Value(text) = operand { mask(text) } else { None };
+    operands.inputs.iter().rev().find_map(mask).unwrap_or((true, true))
 }
 
 fn mask(text: &str) -> Option<(bool, bool)> {
@@ -88,6 +85,9 @@ mod tests {
         };
         assert_eq!(asked("[False, True, True]"), (false, true));
         assert_eq!(asked("[true,false]"), (true, false));
+        let text = |text: &str| Operand::Value(text.to_owned());
+        let edited = vec![text("[False, True, False]"), text("added")];
+        assert_eq!(asked_gradients(&Operands { inputs: edited, outputs: Vec::new() }), (false, true));
         for unrecorded in ["", "1", "[1, 1]"] {
             assert_eq!(asked(unrecorded), (true, true), "{unrecorded}");
         }

@@ -299,8 +299,8 @@ fn recorded_size(group: &[Member]) -> u32 {
     group.iter().map(|member| member.group_size).max().unwrap_or_default()
 }
 
-/// Ranks of a collective's group: as recorded, of the job's at most, else all of the job; 0 where only one rank is known of, since nobody ran
-/// collectives with itself.
+/// Ranks of a collective's group: as recorded, but no more than the job has, else all of the job; 0 where only one rank is known of,
+/// since nobody ran collectives with itself.
 ///
 /// # Arguments
 /// `world`: of the job, those loaded at least.

@@ -15,6 +15,12 @@ impl Draft<'_> {
         there.into_iter().enumerate().filter(|(_, there)| *there).map(|(id, _)| Node::Added(AddedId(id as u32)))
     }
 
+    /// All added tasks that are still there, each with what it is.
+    pub fn added_tasks(&self) -> impl Iterator<Item = (Node, &Added)> {
+        let added = self.structure.added.iter().enumerate().zip(&self.structure.dropped);
+        added.filter(|(_, gone)| !**gone).map(|((id, added), _)| (Node::Added(AddedId(id as u32)), added))
+    }
+
     /// All tasks that are there, traced ones first.
     pub fn nodes(&self) -> impl Iterator<Item = Node> + use<'_> {
         let traced = self.graph().tasks.node_indices().filter(|&node| !self.is_removed(node)).map(Node::Traced);

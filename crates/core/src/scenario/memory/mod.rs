@@ -257,7 +257,7 @@ impl<'b> RemovedOperators<'b> {
         let graph = draft.graph();
         let mut removed = tasks_of_operators(graph, draft.removed());
         // What an edit has an operator launch instead does its work.
-        for added in draft.added().iter().filter(|added| matches!(added.source, Source::Planned(_))) {
+        for (_, added) in draft.added_tasks().filter(|(_, added)| matches!(added.source, Source::Planned(_))) {
             if let Some(removed) = added.operator.and_then(|id| removed.get_mut(id.0 as usize)) {
                 *removed = 0;
             }

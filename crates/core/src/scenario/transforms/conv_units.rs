@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::cost::kernel_name::{LayoutChange, layout_change, transforms_tiles};
 use crate::cost::operators::operator_family;
 use crate::cost::{Caller, Family, PlannedKernel, Work, is_plain_product, layout_changes};
+use crate::device::{DeviceProfile, Precision};
 use crate::graph::{NodeId, OperatorId, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::draft::{Draft, Node, Source};
@@ -70,7 +71,7 @@ fn moved(draft: &Draft<'_>) -> Vec<(Product, Vec<PlannedKernel>)> {
         let planned = draft.planned(product.operator)?;
         let now = planned.first()?.work.precision;
         let device = draft.device(draft.rank_of(draft.lane_of(product.kernel)))?;
-        let is_moved = now.is_tensor() && device.unit(now) == Some(now);
+        let is_moved = is_by_matrix_units(now, device);
         let Node::Traced(traced) = product.kernel else { return None };
         // What was planned never ran: no library chose its layout.
         let name = graph.names.get(graph.tasks[traced].name);
@@ -79,6 +80,10 @@ fn moved(draft: &Draft<'_>) -> Vec<(Product, Vec<PlannedKernel>)> {
         (is_moved && is_other && has_run).then_some((product, planned))
     });
     moved.collect()
+}
+
+fn is_by_matrix_units(precision: Precision, device: &DeviceProfile) -> bool {
+    precision.is_tensor() && device.unit(precision) == Some(precision)
 }
 
 /// Whether the model keeps channels last: its norms and poolings say so, which work in the layout they are given.
@@ -94,20 +99,20 @@ fn has_channels_last(draft: &Draft<'_>) -> bool {
 
 /// Gives the convolutions that came onto matrix units the kernels that they take there; says so in `report`.
 pub(super) fn settle(draft: &mut Draft<'_>, report: &mut StepReport) {
+    let present = layouts(draft);
+    withdraw(draft, &present);
     let mut moved = moved(draft);
+    moved.retain(|(product, _)| !present.contains_key(&product.operator));
     if moved.is_empty() {
         return;
     }
-    let kernels = Kernels::of(draft);
-    let changed: FxHashSet<OperatorId> = draft.added().iter().filter_map(|added| settled(&added.source)).collect();
-    moved.retain(|(product, _)| !changed.contains(&product.operator));
-    let products = as_products(draft, &kernels, &mut moved);
+    let products = as_products(draft, &mut moved);
     if products > 0 {
         report.changed += products;
         report.summary = format!("{}, {} as products", report.summary, count(products, "convolution"));
         report.say(Effect::assumption(ALGORITHM));
     }
-    let layouts = if has_channels_last(draft) { 0 } else { add_layouts(draft, &kernels, &moved) };
+    let layouts = if has_channels_last(draft) { 0 } else { add_layouts(draft, &moved) };
     if layouts > 0 {
         report.changed += layouts;
         report.summary = format!("{}, {}", report.summary, count(layouts, "layout change"));
@@ -115,18 +120,47 @@ pub(super) fn settle(draft: &mut Draft<'_>, report: &mut StepReport) {
     }
 }
 
-/// The convolution that an added kernel changes a layout for.
-fn settled(source: &Source) -> Option<OperatorId> {
-    if let Source::Layout(operator, _) = source { Some(*operator) } else { None }
+/// The changes of layout that edits added, by convolution.
+fn layouts(draft: &Draft<'_>) -> FxHashMap<OperatorId, Vec<Node>> {
+    let mut layouts: FxHashMap<OperatorId, Vec<Node>> = FxHashMap::default();
+    for (node, added) in draft.added_tasks() {
+        if let Source::Layout(operator, _) = added.source {
+            layouts.entry(operator).or_default().push(node);
+        }
+    }
+    layouts
+}
+
+/// Takes out the changes of layout around convolutions that do not compute on matrix units any more.
+fn withdraw(draft: &mut Draft<'_>, present: &FxHashMap<OperatorId, Vec<Node>>) {
+    let needs_none = |id: OperatorId, node: Node| {
+        let now = draft.planned(id).and_then(|planned| Some(planned.first()?.work.precision));
+        let device = draft.device(draft.rank_of(draft.lane_of(node)));
+        now.zip(device).is_some_and(|(now, device)| !is_by_matrix_units(now, device))
+    };
+    let unneeded = present.iter().filter(|(id, nodes)| needs_none(**id, nodes[0]));
+    let mut gone: Vec<Node> = unneeded.flat_map(|(_, nodes)| nodes).copied().collect();
+    gone.sort_unstable();
+    take_out(draft, &gone);
+}
+
+/// Takes kernels out with their calls.
+fn take_out(draft: &mut Draft<'_>, kernels: &[Node]) {
+    for node in kernels.iter().copied().chain(host_of(draft, kernels)) {
+        draft.take_out(node);
+    }
 }
 
 /// Lets the convolutions that transforms compute be products: how many in the step. They are the first kernels of theirs in `moved` then.
-fn as_products(draft: &mut Draft<'_>, kernels: &Kernels, moved: &mut [(Product, Vec<PlannedKernel>)]) -> usize {
+fn as_products(draft: &mut Draft<'_>, moved: &mut [(Product, Vec<PlannedKernel>)]) -> usize {
+    let kernels = Kernels::of(draft);
     let mut gone = Vec::new();
     let mut changed = 0;
     for (product, planned) in moved {
         let id = product.operator;
-        if !kernels.names(draft, id).any(transforms_tiles) {
+        let rank = draft.rank_of(draft.lane_of(product.kernel));
+        let is_known = planned.iter().all(|kernel| draft.price_new(&kernel.work, rank).is_some());
+        if !is_known || !kernels.names(draft, id).any(transforms_tiles) {
             continue;
         }
         changed += usize::from(draft.is_in_step(product.kernel));
@@ -137,14 +171,13 @@ fn as_products(draft: &mut Draft<'_>, kernels: &Kernels, moved: &mut [(Product, 
         }
         gone.extend(kernels.0[&id].iter().map(|&node| Node::Traced(node)));
     }
-    for node in gone.iter().copied().chain(host_of(draft, &gone)) {
-        draft.take_out(node);
-    }
+    take_out(draft, &gone);
     changed
 }
 
 /// Adds the changes of layout that convolutions have no kernel for: how many in the step.
-fn add_layouts(draft: &mut Draft<'_>, kernels: &Kernels, moved: &[(Product, Vec<PlannedKernel>)]) -> usize {
+fn add_layouts(draft: &mut Draft<'_>, moved: &[(Product, Vec<PlannedKernel>)]) -> usize {
+    let kernels = Kernels::of(draft);
     let mut added = 0;
     for (product, _) in moved {
         let graph = draft.graph();

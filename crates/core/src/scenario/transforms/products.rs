@@ -8,7 +8,7 @@ use crate::cost::operators::{bare, operator_family};
 use crate::cost::{Family, Shape};
 use crate::graph::{ConvArguments, Operands, OperatorId, Phase, TaskKind, asked_gradients};
 use crate::memory::parameters::weight_place;
-use crate::scenario::draft::{AddedId, Draft, Node, Source};
+use crate::scenario::draft::{Draft, Node, Source};
 
 /// A product or convolution with a weight.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +54,8 @@ pub(super) fn products(draft: &Draft<'_>, chosen: impl Fn(Node, OperatorId) -> b
 
 /// The last of the kernels that an edit had operators launch instead of recorded ones.
 fn planned(draft: &Draft<'_>) -> FxHashMap<OperatorId, Node> {
-    let is_planned = |node: &Node| {
-        let Node::Added(AddedId(id)) = *node else { return false };
-        matches!(draft.added()[id as usize].source, Source::Planned(_))
-    };
-    let planned = draft.added_nodes().filter(is_planned);
-    planned.filter_map(|node| Some((draft.operator_of(node)?, node))).collect()
+    let planned = draft.added_tasks().filter(|(_, added)| matches!(added.source, Source::Planned(_)));
+    planned.filter_map(|(node, added)| Some((added.operator?, node))).collect()
 }
 
 /// A backward product or convolution that computes the gradient of a weight.

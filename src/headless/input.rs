@@ -218,17 +218,13 @@ impl RequestedEdits {
     /// # Errors
     /// As [`Self::read`], or a range that cannot be read.
     pub fn by_batch(engine: &Engine, arguments: &ScenarioArgs) -> Result<Vec<Self>> {
-        let range = arguments.edits.iter().enumerate().find_map(|(place, edit)| match edit {
-            Edit::Batch(sizes) if sizes.contains(['.', ',']) => Some((place, sizes)),
-            _ => None,
-        });
-        let Some((place, sizes)) = range else { return Ok(vec![Self::read(engine, arguments)?]) };
+        let Some((place, sizes)) = batch_sizes(arguments)? else { return Ok(vec![Self::read(engine, arguments)?]) };
         let of_size = |size: f64| {
             let mut own = arguments.clone();
             own.edits[place] = Edit::Batch(size.to_string());
             Self::read(engine, &own)
         };
-        Sweep::parse_values(sizes).map_err(Misuse)?.into_iter().map(of_size).collect()
+        sizes.into_iter().map(of_size).collect()
     }
 
     /// The scenario files that were made for another trace than `loaded`. Of those made on another iteration of it, it says so
@@ -255,6 +251,27 @@ impl RequestedEdits {
             Some(name) if !force => Err(eyre!("{name}: made for another trace; --force applies it all the same")),
             _ => Ok(strange),
         }
+    }
+}
+
+/// Where among the edits `--batch` gives several sizes, and which: `A..B`, or a list. What lies between the ends of a range is rounded.
+///
+/// # Errors
+/// They cannot be read, are no whole numbers, or there is another `--batch`.
+pub fn batch_sizes(arguments: &ScenarioArgs) -> Result<Option<(usize, Vec<f64>)>, Misuse> {
+    let mut given = arguments.edits.iter().enumerate().filter_map(|(place, edit)| match edit {
+        Edit::Batch(sizes) => Some((place, sizes)),
+        _ => None,
+    });
+    let Some((place, sizes)) = given.clone().find(|(_, sizes)| sizes.contains(['.', ','])) else { return Ok(None) };
+    if given.nth(1).is_some() {
+        return Err(Misuse("--batch is there twice: list all its sizes once, e.g. --batch 64,128".to_owned()));
+    }
+    let sizes = Sweep::parse_values(sizes).map_err(|error| Misuse(format!("--batch: {error}")))?;
+    let ends = [sizes.first().copied(), sizes.last().copied()];
+    match ends.into_iter().flatten().find(|size| size.fract() != 0.0) {
+        Some(size) => Err(Misuse(format!("--batch: {size} is no whole number of samples"))),
+        None => Ok(Some((place, sizes))),
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use color_eyre::eyre::{Result, eyre};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::{Edit, Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
+use crate::cli::{Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::session::{
     Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, count, grid, has_unmodelled, none_fits,
     slices, still_gains,
@@ -119,33 +119,10 @@ fn setting(knob: &str, value: f64) -> String {
 
 /// Takes `--batch A..B` out of the edits: here it is the range of the sweep.
 fn split_batch_range(arguments: &ScenarioArgs) -> Result<(ScenarioArgs, Option<Vec<f64>>)> {
-    let (mut edits, mut range) = (Vec::new(), None);
-    for edit in &arguments.edits {
-        match edit {
-            Edit::Batch(sizes) if sizes.contains(['.', ',']) => {
-                if range.is_some() {
-                    return Err(twice("batch").into());
-                }
-                let sizes_of =
-                    || Sweep::parse_values(sizes).map_err(|error| Misuse(format!("--batch: {error}"))).and_then(whole);
-                range = Some(sizes_of()?);
-            }
-            other => edits.push(other.clone()),
-        }
-    }
-    if range.is_some() && edits.iter().any(|edit| matches!(edit, Edit::Batch(_))) {
-        return Err(twice("batch").into());
-    }
-    Ok((ScenarioArgs { edits, force: arguments.force }, range))
-}
-
-/// Batch sizes that are listed one by one, or begin and end a range; what lies between is rounded.
-fn whole(sizes: Vec<f64>) -> Result<Vec<f64>, Misuse> {
-    let ends = [sizes.first().copied(), sizes.last().copied()];
-    match ends.into_iter().flatten().find(|size| size.fract() != 0.0) {
-        Some(size) => Err(Misuse(format!("--batch: {size} is no whole number of samples"))),
-        None => Ok(sizes),
-    }
+    let Some((place, sizes)) = input::batch_sizes(arguments)? else { return Ok((arguments.clone(), None)) };
+    let mut rest = arguments.clone();
+    rest.edits.remove(place);
+    Ok((rest, Some(sizes)))
 }
 
 fn twice(knob: &str) -> Misuse {

@@ -57,13 +57,15 @@ fn the_line_after_another_iteration_is_about_that_one() {
 }
 
 #[test]
-fn batch_sizes_of_a_sweep_are_given_once_and_whole() {
+fn batch_sizes_are_given_once_and_whole() {
     let path: PathBuf = sample(CAPTURE);
-    for (arguments, why) in [
-        (&["--batch", "64,128", "--batch", "32"][..], "there twice"),
-        (&["--batch", "64.5"][..], "no whole number of samples"),
+    for (command, arguments, why) in [
+        ("sweep", &["--batch", "64,128", "--batch", "32"][..], "there twice"),
+        ("sweep", &["--batch", "64.5"][..], "no whole number of samples"),
+        ("layers", &["--batch", "64,128", "--batch", "32"][..], "there twice"),
+        ("layers", &["--batch", "64.5"][..], "no whole number of samples"),
     ] {
-        let output = retime().arg("sweep").arg(&path).args(arguments).output().unwrap();
+        let output = retime().arg(command).arg(&path).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(why), "{arguments:?}: {said}");
     }

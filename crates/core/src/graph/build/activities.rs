@@ -1,5 +1,7 @@
 //! The device side of a trace: what ran on each stream, in which order, and which call launched it.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 use crate::intern::NameId;
@@ -138,6 +140,8 @@ pub(super) struct Activities {
     pub(super) streams: Vec<Stream>,
     /// By how much each piece of work was recorded to start before its launch call, of those that were; it is no longer there.
     pub(super) early: Vec<DurNs>,
+    /// How much work has the correlation id of several launches; it is taken to be of the last.
+    pub(super) ambiguous: usize,
     /// Work by the call that launched it, then start.
     by_call: Vec<(u32, u32)>,
 }
@@ -168,7 +172,9 @@ impl Activities {
     pub(super) fn join(&mut self, trace: &Trace, threads: &Threads) {
         let launching = launching_calls(trace, threads);
         for activity in &mut self.list {
-            activity.call = launching.get(&trace.events.correlation(activity.event)).copied();
+            let found = launching.get(&trace.events.correlation(activity.event));
+            activity.call = found.map(|launching| launching.call);
+            self.ambiguous += usize::from(found.is_some_and(|launching| launching.is_ambiguous));
         }
         self.set_behind_launches(threads);
         self.by_call = (0..).zip(&self.list).filter_map(|(i, activity)| Some((activity.call?, i))).collect();
@@ -311,14 +317,30 @@ fn before_the_wait(waits: &[(TimeNs, TimeNs)], start: TimeNs) -> TimeNs {
     }
 }
 
+/// The call behind a correlation id: the last that launches, else the first.
+struct Launching {
+    call: u32,
+    /// Whether several launch.
+    is_ambiguous: bool,
+}
+
 /// The call behind each correlation id of a runtime or driver call.
-fn launching_calls(trace: &Trace, threads: &Threads) -> FxHashMap<u32, u32> {
-    let mut calls = FxHashMap::default();
+fn launching_calls(trace: &Trace, threads: &Threads) -> FxHashMap<u32, Launching> {
+    let mut calls: FxHashMap<u32, Launching> = FxHashMap::default();
+    let launches = |call: u32| threads.calls[call as usize].class.launches();
     for &(event, call) in &threads.folded {
         let correlation = trace.events.correlation(event);
-        let launches = threads.calls[call as usize].class.launches();
-        if correlation != 0 && (launches || !calls.contains_key(&correlation)) {
-            calls.insert(correlation, call);
+        if correlation == 0 {
+            continue;
+        }
+        match calls.entry(correlation) {
+            Entry::Vacant(entry) => _ = entry.insert(Launching { call, is_ambiguous: false }),
+            Entry::Occupied(mut entry) if launches(call) => {
+                let before = entry.get();
+                let is_ambiguous = before.is_ambiguous || before.call != call && launches(before.call);
+                entry.insert(Launching { call, is_ambiguous });
+            }
+            Entry::Occupied(_) => {}
         }
     }
     calls

@@ -17,7 +17,7 @@ use super::draft::Ordered;
 use super::emit::{RankOutput, Shared};
 use super::gather::{self, Written};
 use super::lookups;
-use super::misplaced::{self, Misplaced};
+use super::misplaced;
 use super::optimizers;
 use super::stated;
 use super::unread;
@@ -233,7 +233,7 @@ fn diagnostics(
     }
     note_beginnings(&mut found, ranks, zeros, outputs);
     unread::note(&mut found, ranks);
-    note_misplaced(&mut found, ranks);
+    ranks.iter().for_each(|rank| misplaced::note(&mut found, rank.input.rank, &rank.observed));
     note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
@@ -295,27 +295,6 @@ fn note_unlike_messages(found: &mut Diagnostics, drafted: &[Drafted]) {
         let what = if count == 1 { "collective has" } else { "collectives have" };
         let text = format!("{count} {what} a group of {size} ranks in a job of {ranks}: {ranks} are taken");
         found.warn("groups-beyond-job", text);
-    }
-}
-
-/// Says which work did not run where its launch says: before it, or behind work of the same stream that was launched later.
-fn note_misplaced(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
-    for rank in ranks {
-        let number = rank.input.rank.0;
-        let (early, overtaken) = misplaced::find(&rank.observed);
-        if let Some(Misplaced { count, most }) = early {
-            let (what, follows) = (
-                "device work starts before its launch call",
-                "it is taken to have started with it, or behind older work",
-            );
-            found.warn("early-work", format!("rank {number}: {what} {count} times, by up to {most}: {follows}"));
-        }
-        if let Some(Misplaced { count, most }) = overtaken {
-            let what = "device work runs behind work of its stream that was launched later";
-            let follows = "it counts to the step of that work";
-            let text = format!("rank {number}: {what} {count} times, up to {most} after its launch: {follows}");
-            found.warn("late-work", text);
-        }
     }
 }
 

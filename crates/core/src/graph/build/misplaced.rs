@@ -2,14 +2,16 @@
 
 use super::activities::Activity;
 use super::observed::Observed;
+use crate::diagnostic::Diagnostics;
+use crate::graph::Rank;
 use crate::trace::CLOCK_ERROR;
 use crate::units::{DurNs, TimeNs};
 
 /// How many pieces of work are where they cannot be, and by how much the farthest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Misplaced {
-    pub(super) count: usize,
-    pub(super) most: DurNs,
+struct Misplaced {
+    count: usize,
+    most: DurNs,
 }
 
 impl Misplaced {
@@ -26,7 +28,7 @@ impl Misplaced {
 ///
 /// # Complexity
 /// O(work).
-pub(super) fn find(observed: &Observed<'_>) -> (Option<Misplaced>, Option<Misplaced>) {
+fn find(observed: &Observed<'_>) -> (Option<Misplaced>, Option<Misplaced>) {
     let call = |activity: &Activity| activity.call.map(|call| &observed.threads.calls[call as usize]);
     let overtaken = observed.activities.streams.iter().flat_map(|stream| {
         let mut latest = TimeNs(i64::MIN);
@@ -41,13 +43,39 @@ pub(super) fn find(observed: &Observed<'_>) -> (Option<Misplaced>, Option<Mispla
     (Misplaced::of(observed.activities.early.iter().copied()), Misplaced::of(overtaken))
 }
 
+/// Says which work of a rank did not run where its launch says: before it, or behind work of the same stream that was launched later; and
+/// which has several launches.
+///
+/// # Complexity
+/// O(work).
+pub(super) fn note(found: &mut Diagnostics, Rank(number): Rank, observed: &Observed<'_>) {
+    let (early, overtaken) = find(observed);
+    if let Some(Misplaced { count, most }) = early {
+        let what = "device work starts before its launch call";
+        let follows = "it is taken to have started with it, or behind older work";
+        found.warn("early-work", format!("rank {number}: {what} {count} times, by up to {most}: {follows}"));
+    }
+    if let Some(Misplaced { count, most }) = overtaken {
+        let what = "device work runs behind work of its stream that was launched later";
+        let follows = "it counts to the step of that work";
+        let text = format!("rank {number}: {what} {count} times, up to {most} after its launch: {follows}");
+        found.warn("late-work", text);
+    }
+    let ambiguous = observed.activities.ambiguous;
+    if ambiguous > 0 {
+        let what = "device work has the correlation id of several launches";
+        let text = format!("rank {number}: {what} {ambiguous} times: it is taken to be of the last");
+        found.warn("ambiguous-launch", text);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Draft, MAIN};
 
     fn told(draft: &Draft) -> Vec<&'static str> {
         let found = draft.graph().diagnostics.sorted().into_iter().map(|found| found.code).collect::<Vec<_>>();
-        found.into_iter().filter(|code| ["early-work", "late-work"].contains(code)).collect()
+        found.into_iter().filter(|code| ["early-work", "late-work", "ambiguous-launch"].contains(code)).collect()
     }
 
     /// A launch every millisecond, each of a kernel that starts as long after it as `starts` says, in µs.
@@ -69,5 +97,12 @@ mod tests {
         assert_eq!(told(&launched(starts)), ["early-work"]);
         starts[4] = 50_000.0;
         assert_eq!(told(&launched(starts)), ["late-work"]);
+    }
+    #[test]
+    fn work_of_several_launches_is_told() {
+        let mut draft = launched([20.0; 9]);
+        draft.next -= 1;
+        draft.launch(MAIN, 109_000.0, 7, 109_020.0, 100.0);
+        assert!(told(&draft).contains(&"ambiguous-launch"), "{:?}", told(&draft));
     }
 }

@@ -15,7 +15,7 @@ const AUTOGRAD: u32 = 2;
 #[derive(Default)]
 pub(super) struct Draft {
     events: String,
-    next: u32,
+    pub(super) next: u32,
 }
 
 impl Draft {

@@ -100,7 +100,7 @@ fn figure(text: &str, answer: &Value) -> Result<f64, String> {
         "sum" => Ok(numbers.iter().sum()),
         "count" => Ok(found.len() as f64),
         "kinds" => {
-            let mut all: Vec<String> = found.iter().map(|value| value.to_string()).collect();
+            let mut all: Vec<String> = found.iter().map(ToString::to_string).collect();
             all.sort();
             all.dedup();
             Ok(all.len() as f64)
@@ -126,11 +126,8 @@ fn values<'a>(path: &str, answer: &'a Value) -> Vec<&'a Value> {
             ("*", ..) => found.into_iter().flat_map(all).collect(),
             (_, _, Ok(index)) => found.into_iter().filter_map(|value| value.get(index)).collect(),
             (_, Some((key, wanted)), _) => {
-                let is_wanted = |value: &&Value| match value.get(key) {
-                    Some(Value::String(text)) => text == wanted,
-                    Some(other) => other.to_string() == wanted,
-                    None => false,
-                };
+                let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let is_wanted = |value: &&Value| value.get(key).map(text).is_some_and(|text| text == wanted);
                 found.into_iter().flat_map(all).filter(is_wanted).collect()
             }
             _ => Vec::new(),

@@ -4,7 +4,12 @@
 //! further one when its part of the seconds is over, on two cores. `.ci/run` does so with the commit as the seed, the same
 //! cases first for the same seed.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what cannot be opened or built should fail its test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what cannot be opened or built should fail its test"
+)]
 
 mod edits;
 mod faults;

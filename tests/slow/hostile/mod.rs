@@ -95,9 +95,9 @@ fn retime(arguments: &[&str], lines: &[&str], path: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retime"));
     command.args(arguments).arg(path);
     if !["info", "overheads"].contains(&arguments[0]) {
-        lines.iter().for_each(|line| {
+        for line in lines {
             command.args(["--step", line]);
-        });
+        }
     }
     command.output().unwrap()
 }

@@ -138,7 +138,7 @@ impl Choices<'_> {
         self.byte() > from
     }
 
-    fn number(&mut self, usual: impl ToString) -> String {
+    fn number<T: ToString + Copy>(&mut self, usual: T) -> String {
         if self.above(235) { self.one_of(&EXTREMES).to_owned() } else { usual.to_string() }
     }
 
@@ -155,7 +155,7 @@ impl Choices<'_> {
         let letters: Vec<char> = pattern.chars().collect();
         for (at, &c) in letters.iter().enumerate() {
             // A letter of a word is no place for a number.
-            let is_alone = !(at > 0 && letters[at - 1].is_alphanumeric())
+            let is_alone = (at == 0 || !letters[at - 1].is_alphanumeric())
                 && !letters.get(at + 1).is_some_and(|next| next.is_alphanumeric());
             match fill(c) {
                 Some(size) if is_alone => filled.push_str(&size),

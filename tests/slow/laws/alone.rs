@@ -1,14 +1,13 @@
 //! Laws of one edit: an identity is the base, no task is free, accounts add up, what does nothing says so, nothing predicted is
-//! exact, and an exported iteration opens again.
+//! exact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use retime::session::{ExportFormat, Exported, Loaded, Outcome, Side, Sweep, SweepRun, export};
-use retime_core::analysis::edited::Edited;
+use retime::session::{Outcome, Side, Sweep, SweepRun};
 use retime_core::analysis::roofline::Roofs;
-use retime_core::cost::{Family, Shape, Work};
-use retime_core::graph::{BuildOptions, LaneId, LaneKind, NodeId, TaskId, TaskKind};
+use retime_core::cost::{Family, Shape};
+use retime_core::graph::{LaneId, NodeId, TaskId, TaskKind};
 use retime_core::scenario::{EffectKind, Resolved, Scenario};
 use retime_core::units::DurNs;
 
@@ -16,7 +15,7 @@ use super::Violation;
 use super::subject::{NOTHING, Subject, time};
 use crate::support::edits::LINES;
 
-pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, CROWDED, OUTLASTING, REOPENED, COMPARED];
+pub const LAWS: &[&str] = &[IDENTITY, FREE, ACCOUNTS, SILENT, BAND, ROOF, CROWDED, OUTLASTING, COMPARED];
 
 const IDENTITY: &str = "an edit that asks for what there is changes something";
 const FREE: &str = "a task that ran takes no time and was not removed";
@@ -26,7 +25,6 @@ const BAND: &str = "something was predicted and the band has no width";
 const ROOF: &str = "a kernel that a model predicts runs above a theoretical roof";
 const CROWDED: &str = "a stream has more work than the iteration has time";
 const OUTLASTING: &str = "device work of a step ends after the step";
-const REOPENED: &str = "an exported iteration opens as another";
 const COMPARED: &str = "what edits are compared by is far from what was recorded";
 
 pub fn violations(subject: &Subject) -> Vec<Violation> {
@@ -36,7 +34,6 @@ pub fn violations(subject: &Subject) -> Vec<Violation> {
         outcome.map_or_else(Vec::new, |outcome| of_edit(subject, line, &outcome))
     };
     found.extend(LINES.par_iter().flat_map_iter(of_line).collect::<Vec<_>>());
-    found.extend(reopened(subject));
     found.extend(compared(subject));
     found.extend(exact_elsewhere(subject));
     found
@@ -306,99 +303,4 @@ fn least_seconds(resolved: &Resolved, node: NodeId) -> Option<f64> {
     let arithmetic = if is_product && !is_transformed { work.flop.0 / roofs.peak.0 } else { 0.0 };
     let traffic = work.bytes().0.saturating_sub(device.l2.0) as f64 / roofs.memory.0;
     Some(arithmetic.max(traffic) * SHARE_OF_ROOF).filter(|least| least.is_finite())
-}
-
-/// Edits that give tasks other work than the arguments of their operators tell.
-const OTHER_WORK: [&str; 6] = [
-    "accumulate 2",
-    "checkpoint kind=kernel & phase=forward",
-    "fuse family=elementwise",
-    "fuse-optimizer",
-    "insert aten::relu after family=gemm",
-    "compress-comm 4",
-];
-
-/// Times of a reopened iteration may differ by this share.
-const ROUND_TRIP: f64 = 0.005;
-
-/// The iteration, untouched and edited, exported and opened again: the same time, work, memory and samples.
-fn reopened(subject: &Subject) -> Vec<Violation> {
-    if subject.graph().ranks.len() > 1 || subject.loaded.folding.folds() {
-        return Vec::new(); // Several ranks become several files: `tests/it` opens those of a bundled job again.
-    }
-    let batch = subject.graph().batch_size.map(|batch| format!("resize-batch {}", 2 * batch));
-    let lines = ["mixed-precision bf16", "resize-op family=gemm 1024->2048", "scale-ranks 64"].map(str::to_owned);
-    let edited = batch.into_iter().chain(lines).filter_map(|line| {
-        let outcome = subject.outcome(&[&line])?;
-        reopened_as(subject, &line, &outcome)
-    });
-    let added = OTHER_WORK.into_iter().filter_map(|line| {
-        let outcome = subject.outcome(&[line])?;
-        let again = opened_again(subject, &outcome).ok()?;
-        let (own, same) = (work_of_iteration(&outcome), work_of_iteration(&again.replay));
-        let is_other = |own: f64, same: f64| (same / own.max(1.0) - 1.0).abs() > ROUND_TRIP && own > 0.0;
-        let is_other_work = is_other(own.0, same.0) || is_other(own.1, same.1);
-        let work = is_other_work.then(|| format!("{own:.4?} FLOP and bytes open as {same:.4?}"));
-        work.or_else(|| other_figures(&outcome, &again)).map(|text| subject.violation(REOPENED, line, text))
-    });
-    reopened_as(subject, "export", &subject.loaded.replay).into_iter().chain(edited).chain(added).collect()
-}
-
-fn opened_again(subject: &Subject, outcome: &Outcome) -> Result<Loaded, String> {
-    let exported = Exported { loaded: &subject.loaded, outcome, board: None };
-    let bytes = export(&subject.engine, exported, ExportFormat::Chrome).unwrap();
-    subject.engine.load_bytes(&bytes, "again.json", &BuildOptions::default()).map_err(|error| error.to_string())
-}
-
-/// The memory or the samples of a step, where those are others once it was opened again.
-fn other_figures(outcome: &Outcome, again: &Loaded) -> Option<String> {
-    let held = outcome.summary.memory.as_ref().map(|memory| (memory.source, memory.peak_bytes, memory.kinds));
-    let held_again = again.replay.summary.memory.as_ref().map(|it| (it.source, it.peak_bytes, it.kinds));
-    let (samples, samples_again) = (outcome.summary.job_samples(), again.replay.summary.job_samples());
-    let is_other = samples.total_cmp(&samples_again).is_ne() || (held.is_some() && held != held_again);
-    is_other.then(|| format!("{held:?} opens as {held_again:?}, {samples} samples as {samples_again}"))
-}
-
-fn reopened_as(subject: &Subject, line: &str, outcome: &Outcome) -> Option<Violation> {
-    let again = match opened_again(subject, outcome) {
-        Ok(again) => again,
-        Err(error) => return Some(subject.violation(REOPENED, line, error)),
-    };
-    let streams = |graph: &retime_core::graph::ExecutionGraph| {
-        let is_stream = |kind: LaneKind| matches!(kind, LaneKind::Stream { .. });
-        let used: BTreeSet<u32> = graph.tasks.node_weights().map(|task| task.lane.0).collect();
-        used.iter().filter(|&&lane| is_stream(graph.lanes[lane as usize].kind)).count()
-    };
-    let (before, after) = (time(outcome), time(&again.replay));
-    let is_off = (after / before.max(1.0) - 1.0).abs() > ROUND_TRIP;
-    let (own, other) = (streams(subject.graph()), streams(&again.graph));
-    let (flop, same) = (flop(outcome), flop(&again.replay));
-    let is_other_work = (same / flop.max(1.0) - 1.0).abs() > ROUND_TRIP && flop > 0.0;
-    let others = other_figures(outcome, &again);
-    let is_other = own != other || others.is_some();
-    let text = format!(
-        "{:.3} ms opens as {:.3}, {own} streams as {other}, {flop:.4e} FLOP as {same:.4e} {}",
-        before / 1e6,
-        after / 1e6,
-        others.unwrap_or_default()
-    );
-    (is_off || is_other || is_other_work).then(|| subject.violation(REOPENED, line, text))
-}
-
-/// FLOP and bytes of the iteration, added tasks included.
-fn work_of_iteration(outcome: &Outcome) -> (f64, f64) {
-    let edited = Edited::of(&outcome.resolved);
-    let belongs = edited.graph.iteration_tasks();
-    let nodes = edited.graph.tasks.node_indices().filter(|node| belongs[node.index()]);
-    let works = nodes.filter_map(|node| edited.works.work(node));
-    works.fold((0.0, 0.0), |(flop, bytes), work| (flop + work.flop.0, bytes + work.bytes().0 as f64))
-}
-
-/// FLOP of all products, added ones included.
-fn flop(outcome: &Outcome) -> f64 {
-    let resolved = &*outcome.resolved;
-    let traced = resolved.graph.tasks.node_indices().filter_map(|node| resolved.works.work(node));
-    let all = traced.chain(resolved.added.iter().filter_map(|added| added.work.as_deref()));
-    let is_product = |work: &&Work| matches!(work.family, Family::Gemm | Family::Conv | Family::Attention);
-    all.filter(is_product).map(|work| work.flop.0).sum()
 }

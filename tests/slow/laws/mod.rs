@@ -6,6 +6,7 @@
 mod alone;
 mod figures;
 mod order;
+mod reopened;
 mod subject;
 mod work;
 
@@ -110,11 +111,12 @@ fn every_edit_alone_keeps_the_laws() {
         for subject in Subject::of(&path) {
             tried.insert((subject.name.clone(), None));
             found.extend(alone::violations(&subject));
+            found.extend(reopened::violations(&subject));
             found.extend(figures::violations(&subject));
             found.extend(work::violations(&subject));
         }
     }
-    judge("alone", &[alone::LAWS, figures::LAWS, work::LAWS].concat(), &tried, found);
+    judge("alone", &[alone::LAWS, reopened::LAWS, figures::LAWS, work::LAWS].concat(), &tried, found);
 }
 
 /// Bundled and shared traces on which pairs of edits are tried.

@@ -230,7 +230,7 @@ fn placed(subject: &Subject, before: &str) -> Option<Violation> {
     let all = 0..tables.ranks.len();
     let (was, now, left) = (sums(&first, all.clone())?, sums(&moved, all)?, sums(&moved, from..from + 1)?);
     let is_kept = was.iter().zip(now).all(|(was, now)| (now / was - 1.0).abs() <= MEANS);
-    let is_right = is_kept && left == [0.0; 2];
+    let is_right = is_kept && left.iter().all(|&left| left <= 0.0);
     (!is_right).then(|| {
         subject.violation(
             PLACED,

@@ -183,19 +183,19 @@ impl<'a> Timeline<'a> {
         let lane = self.shown[at].lane;
         let mut after = self.shown[at + 1..].iter().filter(|shown| shown.lane == lane);
         let next = after.find(|shown| shown.kind != TaskKind::Runtime || self.start(shown.task) > end);
-        let joint = next.filter(|shown| shown.kind == TaskKind::Joint && !self.is_handed_over(shown));
+        let joint = next.filter(|shown| shown.kind == TaskKind::Joint && !self.ends_no_call(shown));
         joint.map_or(end, |joint| self.end(joint.task).max(end))
     }
 
-    /// Whether another thread lets the thread of a joint go on, and no call of its own ends there.
-    fn is_handed_over(&self, joint: &Shown<'_>) -> bool {
+    /// Whether the thread of a joint goes on when another thread lets it, or after a wait that no call shows, and no call of its own ends there.
+    fn ends_no_call(&self, joint: &Shown<'_>) -> bool {
         let into = joint.node.into_iter().flat_map(|node| self.graph.tasks.edges_directed(node, Incoming));
-        let (mut is_handed_over, mut is_return) = (false, false);
+        let (mut goes_on, mut is_return) = (false, false);
         for edge in into {
-            is_handed_over |= edge.weight().kind == DependencyKind::HandOver;
+            goes_on |= matches!(edge.weight().kind, DependencyKind::HandOver | DependencyKind::HiddenWait);
             is_return |= edge.weight().kind == DependencyKind::HostWait;
         }
-        is_handed_over && !is_return
+        goes_on && !is_return
     }
 
     /// A call or a piece of device work; a joint after a call draws the call's end out.
@@ -210,7 +210,7 @@ impl<'a> Timeline<'a> {
         let (start, end) = (self.start(shown.task), self.end(shown.task));
         match shown.kind {
             TaskKind::Joint => {
-                if self.is_handed_over(shown) {
+                if self.ends_no_call(shown) {
                     last_call.remove(&shown.lane);
                 }
                 if let Some(&call) = last_call.get(&shown.lane) {

@@ -233,7 +233,9 @@ fn diagnostics(
     }
     note_beginnings(&mut found, ranks, zeros, outputs);
     unread::note(&mut found, ranks);
-    ranks.iter().for_each(|rank| misplaced::note(&mut found, rank.input.rank, &rank.observed));
+    for rank in ranks {
+        misplaced::note(&mut found, rank.input.rank, &rank.observed);
+    }
     note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);

@@ -267,12 +267,8 @@ pub fn batch_sizes(arguments: &ScenarioArgs) -> Result<Option<(usize, Vec<f64>)>
     if given.nth(1).is_some() {
         return Err(Misuse("--batch is there twice: list all its sizes once, e.g. --batch 64,128".to_owned()));
     }
-    let sizes = Sweep::parse_values(sizes).map_err(|error| Misuse(format!("--batch: {error}")))?;
-    let ends = [sizes.first().copied(), sizes.last().copied()];
-    match ends.into_iter().flatten().find(|size| size.fract() != 0.0) {
-        Some(size) => Err(Misuse(format!("--batch: {size} is no whole number of samples"))),
-        None => Ok(Some((place, sizes))),
-    }
+    let sweep = Sweep::parse("batch", sizes).map_err(|error| Misuse(format!("--batch: {error}")))?;
+    Ok(Some((place, sweep.values)))
 }
 
 /// Runs `work` while a progress line is shown on standard error, if that is a terminal.

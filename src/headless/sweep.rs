@@ -136,8 +136,7 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     }
     for pair in args.knob.chunks(2) {
         let [name, range] = pair else { continue };
-        let values = Sweep::parse_values(range).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
-        let sweep = Sweep::new(name, values).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
+        let sweep = Sweep::parse(name, range).map_err(|error| Misuse(format!("--knob {name}: {error}")))?;
         if sweeps.iter().any(|other: &Sweep| other.is_same_knob(&sweep)) {
             return Err(twice(name).into());
         }

@@ -1,16 +1,57 @@
 //! Writes sessions on a thread of its own, the latest of each trace, so that nobody waits for a disk.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use super::{SavedSession, Sessions};
 
+#[derive(PartialEq)]
 enum Order {
     /// A trace was opened.
     Begin(String),
     /// A session is to be written.
     Write(SavedSession),
+}
+
+/// What could not be written is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What is to be written.
+#[derive(Default)]
+struct Waiting {
+    /// The latest session of each trace; none where it is only taken for this process.
+    orders: BTreeMap<String, Option<SavedSession>>,
+    /// Why the last that was tried could not be.
+    complaint: Option<String>,
+}
+
+impl Waiting {
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Begin(trace) => _ = self.orders.entry(trace).or_insert(None),
+            Order::Write(session) => _ = self.orders.insert(session.trace.clone(), Some(session)),
+        }
+    }
+
+    /// Writes what waits; what cannot be waits on.
+    fn write(&mut self, sessions: &Sessions, report: &impl Fn(Result<(), String>)) {
+        let mut failed = None;
+        self.orders.retain(|trace, session| {
+            let done = session.as_ref().map_or_else(|| sessions.claim(trace), |session| sessions.write(session));
+            let error = done.err().map(|error| error.to_string());
+            let is_failed = error.is_some();
+            failed = error.or(failed.take());
+            is_failed
+        });
+        match (&self.complaint, &failed) {
+            (None, Some(reason)) => report(Err(reason.clone())),
+            (Some(_), None) => report(Ok(())),
+            _ => {}
+        }
+        self.complaint = failed;
+    }
 }
 
 /// Keeps the sessions of the opened traces on disk.
@@ -23,34 +64,26 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread. `report` is told on it, once, why sessions cannot be written; that another program has the
-    /// trace open it says when the trace is opened.
-    pub fn start(sessions: Sessions, report: impl Fn(String) + Send + 'static) -> Self {
+    /// Starts the thread. `report` is told on it when sessions cannot be written, and why, and when all are again; that another
+    /// program has the trace open it says when the trace is opened.
+    pub fn start(sessions: Sessions, report: impl Fn(Result<(), String>) + Send + 'static) -> Self {
         let (sender, receiver) = mpsc::channel::<Order>();
         let thread = thread::spawn(move || {
-            let mut complaint: Option<String> = None;
-            while let Ok(first) = receiver.recv() {
-                let mut latest = BTreeMap::new();
-                for order in std::iter::once(first).chain(receiver.try_iter()) {
-                    match order {
-                        Order::Begin(trace) => _ = latest.entry(trace).or_insert(None),
-                        Order::Write(session) => _ = latest.insert(session.trace.clone(), Some(session)),
-                    }
-                }
-                for (trace, session) in latest {
-                    let done = match session {
-                        Some(session) => sessions.write(&session),
-                        None => sessions.claim(&trace),
-                    };
-                    let failed = done.err().map(|error| error.to_string());
-                    if let (Some(reason), None) = (&failed, &complaint) {
-                        report(reason.clone());
-                    }
-                    complaint = failed;
+            let mut waiting = Waiting::default();
+            loop {
+                let next = if waiting.orders.is_empty() {
+                    receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                } else {
+                    receiver.recv_timeout(AGAIN)
+                };
+                let is_last = next == Err(RecvTimeoutError::Disconnected);
+                next.into_iter().chain(receiver.try_iter()).for_each(|order| waiting.take(order));
+                waiting.write(&sessions, &report);
+                if is_last {
+                    sessions.release();
+                    return waiting.complaint;
                 }
             }
-            sessions.release();
-            complaint
         });
         Self { known: BTreeMap::new(), sender, thread }
     }
@@ -99,7 +132,7 @@ mod tests {
     fn the_latest_session_is_on_disk_when_it_has_finished() {
         let folder = tempfile::tempdir().unwrap();
         let sessions = Sessions::at(folder.path());
-        let mut keeper = Keeper::start(sessions.clone(), |reason| panic!("{reason}"));
+        let mut keeper = Keeper::start(sessions.clone(), |told| panic!("{told:?}"));
         keeper.begin(session("resize-batch 1"));
         keeper.keep(session("resize-batch 1"));
         assert!(sessions.read("aa").unwrap().is_none(), "as it was opened");
@@ -121,5 +154,21 @@ mod tests {
         keeper.keep(session("resize-batch 1"));
         assert!(keeper.finish().unwrap_err().contains("file"));
         assert_eq!(heard.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_once_it_can_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("state");
+        std::fs::write(&place, "").unwrap();
+        let (heard, told) = mpsc::channel();
+        let sessions = Sessions::at(&place);
+        let mut keeper = Keeper::start(sessions.clone(), move |result| heard.send(result).unwrap());
+        keeper.keep(session("resize-batch 1"));
+        assert!(told.recv().unwrap().is_err());
+        std::fs::remove_file(&place).unwrap();
+        assert_eq!(told.recv(), Ok(Ok(())), "while nothing else is asked for");
+        keeper.finish().unwrap();
+        assert_eq!(sessions.read("aa").unwrap(), Some(session("resize-batch 1")));
     }
 }

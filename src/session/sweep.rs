@@ -2,6 +2,7 @@
 
 mod edit;
 mod slice;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,38 +179,6 @@ impl Sweep {
     pub fn value_in(&self, step: &Step) -> Option<f64> {
         step.number(self.argument).filter(|_| step.is_but_for(&self.step, self.argument))
     }
-
-    /// Parses `A..B` (doubling), `A..BxN` (N values, evenly spaced ratios when A > 0) or `A,B,C`.
-    ///
-    /// # Errors
-    /// What was expected.
-    pub fn parse_values(text: &str) -> Result<Vec<f64>, String> {
-        let number = |text: &str| {
-            let value: f64 = text.trim().parse().map_err(|_| format!("`{text}` is no number"))?;
-            if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("`{text}` is out of range")) }
-        };
-        let Some((low, rest)) = text.split_once("..") else { return text.split(',').map(number).collect() };
-        let (high, count) = match rest.split_once('x') {
-            Some((high, count)) => (high, Some(count.parse::<usize>().map_err(|_| format!("`{count}` is no count"))?)),
-            None => (rest, None),
-        };
-        let (low, high) = (number(low)?, number(high)?);
-        if low > high || low <= 0.0 {
-            return Err(format!("`{text}`: expected A..B with 0 < A ≤ B"));
-        }
-        match count {
-            None => {
-                Ok(std::iter::successors(Some(low), |value| Some(value * 2.0)).take_while(|&v| v <= high).collect())
-            }
-            Some(count @ 2..=10_000) => {
-                // By logarithms: the ratio of the ends may be more than a number holds.
-                let step = (high.ln() - low.ln()) / (count - 1) as f64;
-                let inner = (1..count - 1).map(|index| rounded((low.ln() + step * index as f64).exp()));
-                Ok(std::iter::once(low).chain(inner).chain([high]).collect())
-            }
-            Some(_) => Err("expected 2 to 10000 values".to_owned()),
-        }
-    }
 }
 
 /// Factors to try.
@@ -240,13 +209,6 @@ fn no_knob(knob: &str) -> String {
         "no knob `{knob}`; {near}knobs are {}, a selector, e.g. family=gemm, or an edit but for its number, e.g. resize-op family=gemm 4096->",
         names.join(", ")
     )
-}
-
-/// A value with six figures, which is what a person would write.
-fn rounded(value: f64) -> f64 {
-    let unit = 10_f64.powf(5.0 - value.abs().log10().floor());
-    let rounded = (value * unit).round() / unit;
-    if rounded.is_finite() { rounded } else { value }
 }
 
 /// How many combinations of the knobs' values there are.
@@ -380,10 +342,10 @@ pub fn has_unmodelled(points: &[SweepPoint]) -> bool {
     points.iter().any(|point| !is_modelled(point.unhandled_share))
 }
 
-/// The smallest batch size tried whose doubling gains at most 5 % in throughput, among points that fit; the largest of them where every
-/// doubling that is known gains more. None where none is, and where models cover too little.
+/// The smallest batch size tried whose doubling is known to gain at most 5 % in throughput, among points that fit; where none is, the
+/// largest of them if it gains more over the one before. None where neither is known, and where models cover too little.
 ///
-/// Twice a batch size that is no point itself is taken to lie on the line between its neighbours.
+/// Of twice a batch size that is no point itself it is known that it gains at most what its neighbours do.
 pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
     if has_unmodelled(points) {
         return None;
@@ -392,21 +354,17 @@ pub fn optimal_batch(points: &[SweepPoint]) -> Option<u64> {
     let mut known: Vec<(f64, f64)> =
         fitting.filter_map(|point| Some((point.value("batch")?, point.throughput))).collect();
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let at = |batch: f64| {
+    let at_most = |batch: f64| {
         let above = known.partition_point(|&(known, _)| known < batch);
-        let (&(high, fast), below) = (known.get(above)?, above.checked_sub(1).map(|below| known[below]));
-        let (low, slow) = below.filter(|_| high > batch).unwrap_or((high, fast));
-        Some(if high > low { slow + (fast - slow) * (batch - low) / (high - low) } else { fast })
+        let &(high, fast) = known.get(above)?;
+        let slow = above.checked_sub(1).filter(|_| high > batch).map_or(fast, |below| known[below].1);
+        Some(slow.max(fast))
     };
-    let mut tried = false;
-    for &(batch, throughput) in &known {
-        let Some(doubled) = at(2.0 * batch) else { continue };
-        if !is_worthwhile(throughput, doubled) {
-            return Some(batch as u64);
-        }
-        tried = true;
-    }
-    known.last().filter(|_| tried).map(|&(batch, _)| batch as u64)
+    let gains_no_more =
+        |&&(batch, own): &&(f64, f64)| at_most(2.0 * batch).is_some_and(|doubled| !is_worthwhile(own, doubled));
+    let best = known.iter().find(gains_no_more);
+    let last = known.last().filter(|last| matches!(known[..], [.., before, _] if is_worthwhile(before.1, last.1)));
+    best.or(last).map(|&(batch, _)| batch as u64)
 }
 
 /// Whether doubling still gains at `batch`, as far as points tell: no larger one that fits was tried.
@@ -474,16 +432,6 @@ mod tests {
     }
 
     #[test]
-    fn ranges_double_or_are_evenly_spaced_in_ratio() {
-        assert_eq!(Sweep::parse_values("64..512").unwrap(), [64.0, 128.0, 256.0, 512.0]);
-        assert_eq!(Sweep::parse_values("1..4x3").unwrap(), [1.0, 2.0, 4.0]);
-        assert_eq!(Sweep::parse_values("3,1").unwrap(), [3.0, 1.0]);
-        for bad in ["0..4", "5..4", "a..b", "1..2x1", "NaN", "1..inf"] {
-            assert!(Sweep::parse_values(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn the_optimal_batch_is_where_doubling_stops_paying() {
         let points = [point(64.0, 100.0, None), point(128.0, 180.0, None), point(256.0, 188.0, None)];
         assert_eq!(optimal_batch(&points), Some(128));
@@ -499,13 +447,6 @@ mod tests {
         let points = [64.0, 128.0, 256.0].map(|batch| SweepPoint { unhandled_share: 0.4, ..point(batch, batch, None) });
         assert!(has_unmodelled(&points));
         assert_eq!(optimal_batch(&points), None);
-    }
-
-    #[test]
-    fn values_between_the_ends_have_six_figures() {
-        let written = |text: &str| Sweep::parse_values(text).unwrap().iter().map(f64::to_string).collect::<Vec<_>>();
-        assert_eq!(written("0.5..4x5"), ["0.5", "0.840896", "1.41421", "2.37841", "4"]);
-        assert_eq!(written("64..1048576x15")[11], "131072");
     }
 
     #[test]
@@ -538,7 +479,12 @@ mod tests {
     #[test]
     fn twice_a_batch_may_lie_between_two_points() {
         let points = [point(64.0, 100.0, None), point(96.0, 103.0, None), point(160.0, 105.0, None)];
-        assert_eq!(optimal_batch(&points), Some(64), "at 128 it is 104");
+        assert_eq!(optimal_batch(&points), Some(64), "at 128 it is 105 at most");
+        let far = [point(1.0, 249.0, None), point(16.0, 434.0, None)];
+        assert_eq!((optimal_batch(&far), still_gains(&far, 16)), (Some(16), true), "at 2 it may be 434 as well");
+        let flat =
+            [point(1.0, 249.0, None), point(2.0, 334.0, None), point(16.0, 434.0, None), point(17.0, 435.0, None)];
+        assert_eq!(optimal_batch(&flat), None, "neither 4 nor 34 was tried");
     }
 
     #[test]

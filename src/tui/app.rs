@@ -296,10 +296,25 @@ impl App {
     }
 
     /// What the user did to trace `number`, as it is saved; the view of one that is not shown is that of `before`.
+    /// `None` where it is not this one's to save.
     pub fn session(&self, number: usize, before: Option<&SavedSession>) -> Option<SavedSession> {
+        if !self.owns_session(number) {
+            return None;
+        }
         let own = if self.shows(&views::Timeline) { "" } else { self.view.name() };
         let view = if number == self.shown { own } else { before.map_or("", |session| &session.view) };
         Some(self.workspaces.get(number)?.session(view))
+    }
+
+    /// Whether what the user does to trace `number` is kept in a session: of those that are the same trace in the first alone.
+    pub fn owns_session(&self, number: usize) -> bool {
+        self.first_of_same(number) == Some(number)
+    }
+
+    /// The first trace that is the same as `number`.
+    pub fn first_of_same(&self, number: usize) -> Option<usize> {
+        let own = &self.workspaces.get(number)?.fingerprint;
+        self.workspaces.iter().position(|work| work.fingerprint == *own)
     }
 
     /// Takes over which devices `engine` knows, and puts prices under their names there; what cannot be is said.

@@ -70,7 +70,7 @@ pub fn run(start: Start) -> Result<()> {
         app.say(Message::error(format!("left out: {reason}")));
     }
     let report = sender.clone();
-    let report = move |reason| _ = report.send(Event::NotKept(reason));
+    let report = move |reason| _ = report.send(Event::Saving(reason));
     let keeper = sessions.clone().map(|sessions| Keeper::start(sessions, report));
     app.saving = if keeper.is_some() { Saving::On } else { Saving::Off };
     let sessions = sessions.filter(|_| !is_fresh);

@@ -44,8 +44,8 @@ pub enum Event {
     Served,
     /// Everything that was asked for has been computed, read or written: a script may go on.
     Idle,
-    /// Sessions cannot be saved, with the reason in one line.
-    NotKept(String),
+    /// Sessions cannot be saved, with the reason in one line, or can be again.
+    Saving(Result<(), String>),
     /// The program was told to suspend by a signal.
     Suspend,
     /// The program was told to stop: by the signal of that number, or the terminal is gone.
@@ -87,7 +87,12 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
             Ok(Vec::new())
         }
         Event::Reply(reply) => replied(app, reply),
-        Event::NotKept(reason) => {
+        Event::Saving(Ok(())) => {
+            app.saving = Saving::On;
+            app.say(Message::note("this session saves itself again"));
+            Ok(Vec::new())
+        }
+        Event::Saving(Err(reason)) => {
             app.saving = Saving::Failed;
             Err(format!("this session does not save itself: {reason}"))
         }
@@ -245,9 +250,14 @@ fn loaded(app: &mut App, opened: Vec<Opened>, scenario: &Scenario) -> Vec<Effect
     }
     app.shown = first;
     for (number, mut opened) in opened.into_iter().enumerate() {
-        let session = opened.session.take().filter(|_| scenario.steps.is_empty());
+        let twin = app.workspaces.iter().position(|work| work.fingerprint == opened.fingerprint);
+        let session = opened.session.take().filter(|_| scenario.steps.is_empty() && twin.is_none());
         let steps = session.as_ref().map_or(scenario, |session| &session.scenario);
         app.workspaces.push(Workspace::new(first + number, opened, steps));
+        if let Some(twin) = twin {
+            let (number, twin) = (first + number + 1, twin + 1);
+            app.say(Message::note(format!("trace {number} is trace {twin} once more: its edits are not saved")));
+        }
         if let Some(session) = session {
             resume(app, first + number, &session);
         }

@@ -138,15 +138,15 @@ fn ranks_are_not_written_beside_a_device() {
 fn a_knob_of_a_sweep_is_named_once() {
     let knob = |name: &'static str, values: &'static str| ["--knob", name, values];
     let cases: [(&str, Vec<&str>); 5] = [
-        ("flops", [knob("flops", "0.5,1"), knob("flops", "0.25,1")].concat()),
-        ("batch", [&["--batch", "64,128"][..], &knob("batch", "256,512")].concat()),
-        ("batch", vec!["--batch", "64,128", "--batch", "256..512"]),
-        ("resize-batch", [knob("batch", "64,128"), knob("resize-batch", "256,512")].concat()),
-        ("alpha family=gemm", [knob("family=gemm", "1,2"), knob("alpha family=gemm", "0.5,1")].concat()),
+        ("`flops`", [knob("flops", "0.5,1"), knob("flops", "0.25,1")].concat()),
+        ("`batch`", [&["--batch", "64,128"][..], &knob("batch", "256,512")].concat()),
+        ("--batch", vec!["--batch", "64,128", "--batch", "256..512"]),
+        ("`resize-batch`", [knob("batch", "64,128"), knob("resize-batch", "256,512")].concat()),
+        ("`alpha family=gemm`", [knob("family=gemm", "1,2"), knob("alpha family=gemm", "0.5,1")].concat()),
     ];
     for (named, arguments) in cases {
         let (status, said) = ran(&[&["sweep", &cpu()], &arguments[..]].concat());
-        assert!(status == 2 && said.contains(&format!("the knob `{named}` is there twice")), "{arguments:?}: {said}");
+        assert!(status == 2 && said.contains(&format!("{named} is there twice")), "{arguments:?}: {said}");
     }
     let different = [knob("flops", "0.5,1"), knob("dram_bw", "0.5,1")].concat();
     assert_eq!(ran(&[&["sweep", &cpu()], &different[..]].concat()).0, 0);

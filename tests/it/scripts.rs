@@ -61,9 +61,11 @@ fn batch_sizes_are_given_once_and_whole() {
     let path: PathBuf = sample(CAPTURE);
     for (command, arguments, why) in [
         ("sweep", &["--batch", "64,128", "--batch", "32"][..], "there twice"),
-        ("sweep", &["--batch", "64.5"][..], "no whole number of samples"),
+        ("sweep", &["--batch", "64.5"][..], "no whole number"),
+        ("sweep", &["--batch", "64,64.5,66"][..], "64.5 is no whole number"),
+        ("sweep", &["--knob", "accumulate", "1.5,2"][..], "1.5 is no whole number"),
         ("layers", &["--batch", "64,128", "--batch", "32"][..], "there twice"),
-        ("layers", &["--batch", "64.5"][..], "no whole number of samples"),
+        ("layers", &["--batch", "64.5"][..], "no whole number"),
     ] {
         let output = retime().arg(command).arg(&path).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

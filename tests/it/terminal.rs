@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::support::pty::{Session, cells, size};
+use crate::support::sample;
 
 #[test]
 fn it_starts_on_the_alternate_screen_and_leaves_with_status_0() {
@@ -179,6 +180,35 @@ fn where_sessions_cannot_be_saved_leaving_asks() {
     session.press("y");
     let _ = session.child.wait().unwrap();
     session.assert_restored();
+}
+
+#[test]
+fn of_a_trace_that_is_open_twice_the_first_is_saved_and_the_second_says_that_it_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["one.json.gz", "two.json.gz"].map(|name| folder.path().join(name));
+    for path in &paths {
+        std::fs::copy(sample("mlp-b256-fp32-cpu.kineto.json.gz"), path).unwrap();
+    }
+    let [one, two] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let state = Arc::new(tempfile::tempdir().unwrap());
+    let mut both = Session::start_in(Arc::clone(&state), env!("CARGO_BIN_EXE_retime"), &[one, two]);
+    both.wait_for("type to find");
+    both.press("\x1b");
+    both.press(":trace 1\r");
+    both.press(":scale kind=host x2\r");
+    both.wait_for("1 scale kind=host x2");
+    assert!(!both.contents().contains("not saved"), "{}", both.contents());
+    both.press(":trace 2\r");
+    both.wait_for("not saved");
+    both.press(":scale kind=host x3\r");
+    both.wait_for("1 scale kind=host x3");
+    both.press("Q");
+    both.wait_for("1 edit is not saved");
+    both.press("y");
+    let _ = both.child.wait().unwrap();
+    let mut alone = Session::start_in(state, env!("CARGO_BIN_EXE_retime"), &[one]);
+    alone.wait_for("1 scale kind=host x2");
+    alone.leave();
 }
 
 /// A trace that takes seconds to read.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cli::{ScenarioCommand, SweepArgs};
-use crate::session::{Loaded, Sweep, SweepPoint, read_text};
+use crate::session::{Loaded, Sweep, SweepPoint, read_text, trace_fingerprint};
 use retime_core::intern::printable;
 use retime_core::scenario::Scenario;
 
@@ -24,6 +24,9 @@ struct KnobValues {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Setup {
     knobs: Vec<KnobValues>,
+    /// The fingerprint of the traces, whatever their files are called.
+    #[serde(default)]
+    fingerprint: String,
     steps: Vec<String>,
     /// The devices that were traced or stated.
     devices: Vec<String>,
@@ -40,6 +43,7 @@ impl Setup {
         let knob = |sweep: &Sweep| KnobValues { knob: sweep.knob.clone(), values: sweep.values().collect() };
         Self {
             knobs: sweeps.iter().map(knob).collect(),
+            fingerprint: trace_fingerprint(loaded),
             steps: scenario.steps.iter().filter(|step| step.enabled).map(ToString::to_string).collect(),
             devices: loaded.device_names(),
             iteration: loaded.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default(),
@@ -50,7 +54,7 @@ impl Setup {
     }
 
     /// Each thing that parts of one sweep have in common, in words.
-    fn told(&self) -> [(&'static str, String); 6] {
+    fn told(&self) -> [(&'static str, String); 7] {
         let knob = |it: &KnobValues| {
             let values: Vec<String> = it.values.iter().map(ToString::to_string).collect();
             format!("{} {}", it.knob, values.join(","))
@@ -59,6 +63,7 @@ impl Setup {
         let inputs = inputs.iter().filter_map(|(name, path)| Some(format!("{name} {}", path.as_ref()?)));
         let all_ranks = self.all_ranks.then(|| "--all-ranks".to_owned());
         [
+            ("traces", self.fingerprint.clone()),
             ("knobs", self.knobs.iter().map(|it| it.knob.clone()).collect::<Vec<_>>().join(", ")),
             ("values", self.knobs.iter().map(knob).collect::<Vec<_>>().join("; ")),
             ("edits", self.steps.join("; ")),

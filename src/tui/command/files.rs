@@ -215,6 +215,7 @@ fn listed(app: &App, format: RowFormat) -> Result<String, String> {
 
 fn save(app: &mut App, path: &str, force: bool) -> CommandResult {
     let path = named(path)?;
+    is_free(app, &path)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
     let text = SavedScenario::new(work.current_scenario(), &work.fingerprint, &work.loaded.graph).to_toml();
     let saves = Some(SavedSteps { work: work.number, steps: work.step_lines() });

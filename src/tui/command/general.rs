@@ -250,7 +250,8 @@ fn leave_choices(app: &mut App) -> CommandResult {
 
 /// Leaves, after asking when something would be lost: edits that are in no file where sessions do not save themselves.
 pub(super) fn quit(app: &mut App) -> Vec<Effect> {
-    let unsaved: usize = app.workspaces.iter().map(Workspace::unsaved_steps).filter(|_| app.saving != Saving::On).sum();
+    let is_kept = |work: &&Workspace| app.saving == Saving::On && app.owns_session(work.number);
+    let unsaved: usize = app.workspaces.iter().filter(|work| !is_kept(work)).map(Workspace::unsaved_steps).sum();
     let lost = match (unsaved, app.busy) {
         (0, 0) => return vec![Effect::Quit],
         (0, _) => "A file is still being read or written".to_owned(),

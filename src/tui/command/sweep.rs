@@ -62,7 +62,7 @@ fn knob(app: &mut App, name: &str) -> CommandResult {
     let across = work.wanted_sweep().and_then(|wanted| wanted.across).filter(|across| across.knob != name);
     let mut sweep = Sweep { across, ..Sweep::around(name, work.base_batch())? };
     if !range.is_empty() {
-        sweep.values = sweep.checked(Sweep::parse_values(range)?)?;
+        sweep.values = sweep.values_of(range)?;
     }
     Ok(turn(work, sweep))
 }
@@ -89,7 +89,7 @@ fn across(app: &mut App, text: &str) -> CommandResult {
     }
     let mut second = Sweep::around(name, work.base_batch())?.coarse();
     if !range.is_empty() {
-        second.values = second.checked(Sweep::parse_values(range)?)?;
+        second.values = second.values_of(range)?;
     }
     Ok(turn(work, Sweep { across: Some(Box::new(second)), ..wanted }))
 }
@@ -102,7 +102,7 @@ fn range(app: &mut App, text: &str) -> CommandResult {
         app.overlay = Some(Overlay::Prompt(Prompt::new(Purpose::Command, &line)));
         return Ok(Vec::new());
     }
-    let values = wanted.checked(Sweep::parse_values(text)?)?;
+    let values = wanted.values_of(text)?;
     Ok(turn(work, Sweep { values, ..wanted }))
 }
 

@@ -27,7 +27,7 @@ pub fn render(app: &App, work: &Workspace, canvas: &mut Canvas<'_>) {
     if work.is_preview() {
         error.push(("  preview".to_owned(), Role::Warn));
     }
-    if app.saving == Saving::Failed {
+    if app.saving == Saving::Failed || !app.owns_session(work.number) {
         error.push(("  not saved".to_owned(), Role::Bad));
     }
     let room = width.saturating_sub(text_width(&error) + 3);

@@ -46,8 +46,11 @@ pub(super) fn member(key: &str, value: &[u8], trace: &mut TraceBuilder) {
             serde_json::from_slice::<String>(value).map(|text| trace.predicted = Some(printable(&text)))
         }
         "retimeError" => {
-            let within = |error: f64| trace.predicted_error = Some(error.clamp(0.0, MOST_ERROR));
-            serde_json::from_slice::<f64>(value).map(within)
+            let told = serde_json::from_slice::<f64>(value).and_then(|error| match error {
+                0.0.. => Ok(error.min(MOST_ERROR)),
+                _ => Err(serde::de::Error::custom("no prediction is off by less than nothing")),
+            });
+            told.map(|error| trace.predicted_error = Some(error))
         }
         "retimeMemory" => {
             serde_json::from_slice::<StatedMemory>(value).map(|stated| trace.stated_memory = Some(stated.printable()))

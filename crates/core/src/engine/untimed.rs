@@ -3,7 +3,7 @@
 
 use crate::diagnostic::Severity;
 use crate::graph::BuildOptions;
-use crate::scenario::Scenario;
+use crate::scenario::{EffectKind, Scenario};
 use crate::trace::{self, Job, SideTable, Trace};
 
 use super::{Engine, EngineError, Timeline};
@@ -27,7 +27,7 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
         let about = (source.path.clone(), laid_out.format, laid_out.rank, laid_out.diagnostics.clone());
         let skipped = laid_out.skipped_events;
         let entries = laid_out.events_in_file;
-        let placed = place(engine, laid_out, rank.rank, options)?;
+        let (placed, assumed) = place(engine, laid_out, rank.rank, options)?;
         // What the loader notes of the file in between says nothing about this one.
         let (path, format, place, mut diagnostics) = about;
         diagnostics.add(Severity::Warning, "predicted-times", "", None, || {
@@ -36,6 +36,9 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
                  a step `place-on NAME` puts it on another GPU"
             )
         });
+        for text in assumed {
+            diagnostics.add(Severity::Warning, "predicted-so", &text, None, || format!("{PLACEMENT}: {text}"));
+        }
         rank.trace = Some(Trace {
             path,
             format,
@@ -52,8 +55,13 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
     Ok(job)
 }
 
-/// The timeline that `laid_out` has on the GPU, as a trace.
-fn place(engine: &Engine, laid_out: Trace, rank: u32, options: &BuildOptions) -> Result<Trace, EngineError> {
+/// The timeline that `laid_out` has on the GPU, as a trace, and what was assumed for it.
+fn place(
+    engine: &Engine,
+    laid_out: Trace,
+    rank: u32,
+    options: &BuildOptions,
+) -> Result<(Trace, Vec<String>), EngineError> {
     let path = laid_out.path.display().to_string();
     let world_size = None;
     let alone = trace::RankTrace { rank, world_size, trace: Some(laid_out), execution_trace: None };
@@ -64,5 +72,7 @@ fn place(engine: &Engine, laid_out: Trace, rank: u32, options: &BuildOptions) ->
     }
     let damaged = |error: serde_json::Error| EngineError::Read { path: path.clone(), reason: error.to_string() };
     let bytes = Timeline::new(&outcome).chrome(&loaded).map_err(damaged)?;
-    Ok(trace::load_bytes(&bytes, &path)?)
+    let effects = outcome.steps.iter().flat_map(|step| &step.effects);
+    let assumed = effects.filter(|told| told.kind == EffectKind::Assumption).map(|told| told.text.clone());
+    Ok((trace::load_bytes(&bytes, &path)?, assumed.collect()))
 }

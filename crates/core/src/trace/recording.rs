@@ -30,7 +30,8 @@ pub struct Trace {
     pub tensor_args: Vec<TensorArgs>,
     /// Arguments of operators that recorded any.
     pub operators: SideTable<OperatorArgs>,
-    /// Operators that ran on the host beside a device, in order; only an execution trace tells, from their tensors.
+    /// Operators that launched nothing, in order: they ran on the host beside a device, or copied a tensor onto itself. Only an execution
+    /// trace tells, from their tensors.
     pub host_operators: Vec<EventId>,
     /// Launch configuration of kernels.
     pub kernels: SharedTable<KernelArgs>,

@@ -46,6 +46,13 @@ impl ExecutionTrace {
         });
         devices.next().is_some_and(|first| first == "cpu" && devices.all(|device| device == "cpu"))
     }
+
+    /// Whether `node` copies a tensor onto itself, as updates in place of the gradients of embeddings do: PyTorch returns at once.
+    fn copies_onto_itself(&self, node: &EtNode) -> bool {
+        let values = self.values_of(&node.inputs);
+        self.names.get(node.name) == "aten::copy_"
+            && matches!(values, [EtValue::Tensor(to), EtValue::Tensor(from), ..] if to == from)
+    }
 }
 
 struct Layout<'a> {
@@ -152,7 +159,7 @@ impl<'a> Layout<'a> {
             ..OperatorArgs::default()
         };
         self.trace.operators.push(id, found);
-        if self.has_device && self.source.is_host_only(node) {
+        if self.has_device && self.source.is_host_only(node) || self.source.copies_onto_itself(node) {
             self.trace.host_operators.push(id);
         }
     }

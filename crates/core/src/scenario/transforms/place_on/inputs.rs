@@ -8,6 +8,7 @@ use crate::cost::operators::{bare, operator_family};
 use crate::graph::{DType, Operand, OperatorId, Phase, RankPart};
 use crate::scenario::batch::BatchPlan;
 use crate::scenario::draft::Draft;
+use crate::units::Bytes;
 
 /// An argument of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,13 @@ impl Walk<'_, '_> {
         if is_loss(bare(full)) {
             return carried.into_iter().filter(|&argument| argument == TARGET).collect();
         }
-        carried.into_iter().take(usize::from(is_first)).collect()
+        let bytes = |argument: u16| {
+            let operands = self.draft.operands(id);
+            operands.and_then(|operands| operands.inputs.get(usize::from(argument))).map_or(Bytes(0), Operand::bytes)
+        };
+        // A bias may be as long as the batch.
+        let largest = carried.into_iter().rev().max_by_key(|&argument| bytes(argument));
+        largest.filter(|_| is_first).into_iter().collect()
     }
 }
 

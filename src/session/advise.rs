@@ -27,8 +27,11 @@ const LEAST_MORE: f64 = 0.005;
 /// Combinations that are followed further, and how many steps they may have.
 const WIDTH: usize = 3;
 const DEPTH: usize = 5;
-/// Edits that combinations are made of, and devices that the best combination is tried on.
+/// Edits that combinations are made of, and how many more that gain nothing alone, since the host decides or the device does, and take
+/// work off the other.
 const PARTS: usize = 8;
+const RELIEVING: usize = 3;
+/// Devices on which the best combination is proposed.
 const DEVICES: usize = 3;
 /// Halvings that look for the factor of a goal.
 const HALVINGS: usize = 12;
@@ -155,6 +158,14 @@ impl Advice {
 struct Tried {
     parts: Vec<usize>,
     option: AdvisedOption,
+    /// What they take off the work of the host or the device, whichever is more, as a share of the iteration.
+    relief: f64,
+}
+
+impl Tried {
+    fn gains(&self) -> bool {
+        self.option.gain >= LEAST_GAIN
+    }
 }
 
 struct Search<'a> {
@@ -180,7 +191,8 @@ struct Search<'a> {
 /// See [`advise_live`].
 ///
 /// # Complexity
-/// One simulation per candidate and up to 300 for the best placement of tables, up to 8 · 3 · 4 for combinations, two per class of tasks and 12 more with a target.
+/// One simulation per candidate and up to 300 for the best placement of tables, up to 11 · 3 · 4 for combinations, one per device on top of the best, two per class of
+/// tasks and 12 more with a target.
 pub fn advise(
     engine: &Engine,
     loaded: &Loaded,
@@ -215,7 +227,7 @@ pub fn advise_live(
     alone.extend(search.alone(known)?);
     alone.sort_by(by_gain);
     let together = search.together(&alone)?;
-    let all = alone.into_iter().chain(together).map(|tried| tried.option);
+    let all = alone.into_iter().filter(Tried::gains).chain(together).map(|tried| tried.option);
     let (mut options, mut unsure): (Vec<_>, Vec<_>) = all.partition(AdvisedOption::is_modelled);
     sort(&mut options);
     sort(&mut unsure);
@@ -256,13 +268,13 @@ impl Search<'_> {
         if (self.is_overtaken)() { None } else { Some(()) }
     }
 
-    /// Every candidate from number `first` on by itself; those that gain, of other batches the best.
+    /// Every candidate from number `first` on by itself; those that gain or relieve, of other batches the best.
     fn alone(&self, first: usize) -> Option<Vec<Tried>> {
         let all: Vec<Vec<usize>> = (first..self.candidates.len()).map(|number| vec![number]).collect();
         let mut tried = self.all_of(&all)?;
-        tried.retain(|tried| tried.option.gain >= LEAST_GAIN);
+        tried.retain(|tried| tried.gains() || tried.relief >= LEAST_MORE);
         tried.sort_by(by_gain);
-        let best = tried.iter().position(|tried| tried.option.is_per_sample);
+        let best = tried.iter().position(|tried| tried.option.is_per_sample && tried.gains());
         let mut place = 0..;
         tried.retain(|tried| place.next() == best || !tried.option.is_per_sample);
         Some(tried)
@@ -276,9 +288,20 @@ impl Search<'_> {
                 let option = &one.option;
                 option.is_hardware == is_hardware && !option.is_per_sample && option.is_modelled()
             };
-            alone.iter().filter(is_one).take(most).collect()
+            alone.iter().filter(|one| one.gains()).filter(is_one).take(most).collect()
         };
-        let parts: Vec<usize> = ranked(false, PARTS).iter().map(|one| one.parts[0]).collect();
+        let relieving = |is_hardware: bool| -> Vec<&Tried> {
+            let is_one = |one: &&Tried| one.option.is_hardware == is_hardware && one.option.is_modelled();
+            let mut all: Vec<&Tried> = alone.iter().filter(|one| !one.gains()).filter(is_one).collect();
+            all.retain(|one| !one.option.is_per_sample);
+            all.sort_by(|a, b| b.relief.total_cmp(&a.relief).then_with(|| a.parts.cmp(&b.parts)));
+            all
+        };
+        let parts: Vec<usize> = ranked(false, PARTS)
+            .into_iter()
+            .chain(relieving(false).into_iter().take(RELIEVING))
+            .map(|one| one.parts[0])
+            .collect();
         let mut beam: Vec<Tried> = ranked(false, WIDTH).into_iter().cloned().collect();
         let mut found: Vec<Tried> = Vec::new();
         for _ in 1..DEPTH {
@@ -293,8 +316,14 @@ impl Search<'_> {
         if let Some(best) = best {
             let on = |device: &Tried| [best.parts.as_slice(), &device.parts].concat();
             let batch = alone.iter().find(|one| one.option.is_per_sample && one.option.is_modelled());
-            let wanted: Vec<Vec<usize>> = ranked(true, DEVICES).into_iter().chain(batch).map(on).collect();
-            found.extend(self.all_of(&wanted)?);
+            // What is fastest with one combination may not be with another.
+            let devices = ranked(true, usize::MAX).into_iter().chain(relieving(true));
+            let mut tried = self.all_of(&devices.map(on).collect::<Vec<_>>())?;
+            tried.sort_by(by_gain);
+            tried.truncate(DEVICES);
+            tried.extend(self.all_of(&batch.map(on).into_iter().collect::<Vec<_>>())?);
+            tried.retain(|tried| tried.option.gain >= best.option.gain + LEAST_MORE);
+            found.extend(tried);
         }
         Some(found)
     }
@@ -336,7 +365,7 @@ impl Search<'_> {
             all if all == rayon::current_num_threads() => 2 * all,
             narrow => narrow,
         };
-        let trial = Trial { engine: self.engine, loaded: self.loaded, base: self.base, candidates: &self.candidates };
+        let trial = self.trial();
         let is_overtaken = self.is_overtaken;
         let mut all = Vec::with_capacity(combinations.len());
         for some in combinations.chunks(at_once) {
@@ -344,7 +373,7 @@ impl Search<'_> {
                 if is_overtaken() {
                     return None;
                 }
-                Some(trial.option(parts).map(|option| Tried { parts: parts.clone(), option }))
+                Some(trial.tried(parts))
             });
             let tried: Option<Vec<Option<Tried>>> = tried.collect();
             let tried: Vec<Tried> = tried?.into_iter().flatten().collect();
@@ -352,6 +381,11 @@ impl Search<'_> {
             all.extend(tried);
         }
         Some(all)
+    }
+
+    fn trial(&self) -> Trial<'_> {
+        let (engine, loaded, base) = (self.engine, self.loaded, self.base);
+        Trial { engine, loaded, base, work: work_per_sample(base), candidates: &self.candidates }
     }
 
     /// Hands on what gains.
@@ -369,7 +403,7 @@ impl Search<'_> {
 
     /// How the iteration answers to every class of tasks, on all cores.
     fn sensitivity(&self, target: Option<f64>) -> Option<Vec<Sensitivity>> {
-        let trial = Trial { engine: self.engine, loaded: self.loaded, base: self.base, candidates: &self.candidates };
+        let trial = self.trial();
         let is_overtaken = self.is_overtaken;
         let found: Option<Vec<Sensitivity>> = advise::speed_up_targets(&self.loaded.base)
             .into_par_iter()
@@ -390,11 +424,25 @@ struct Trial<'a> {
     engine: &'a Engine,
     loaded: &'a Loaded,
     base: &'a Outcome,
+    /// That of the base.
+    work: [f64; 2],
     candidates: &'a [Candidate],
 }
 
+/// How long the host and the devices work for a sample, in ns.
+fn work_per_sample(outcome: &Outcome) -> [f64; 2] {
+    let (resolved, timed) = (&*outcome.resolved, &*outcome.resolved.timed);
+    let kinds = resolved.graph.tasks.node_indices().map(|node| (timed.task(node), resolved.graph.tasks[node].kind));
+    let added = resolved.added.iter().map(|added| (added.task, added.kind));
+    let mut work = [0.0; 2];
+    for (task, kind) in kinds.chain(added) {
+        work[usize::from(kind.is_device())] += timed.durations[task.0 as usize] as f64;
+    }
+    work.map(|work| work / outcome.summary.samples())
+}
+
 impl Trial<'_> {
-    fn option(self, parts: &[usize]) -> Option<AdvisedOption> {
+    fn tried(self, parts: &[usize]) -> Option<Tried> {
         let mut scenario = Scenario::clone(&self.base.scenario);
         let first = scenario.steps.len();
         for &part in parts {
@@ -406,20 +454,24 @@ impl Trial<'_> {
         let is_per_sample = parts.iter().any(|&part| self.candidates[part].is_per_sample);
         // A window is as long as its end is after that of the one before: shorter is no gain where it ends no earlier.
         let ends_earlier = is_per_sample || summary.steady.is_compared() || outcome.end() < self.base.end();
-        if !applied || summary.fits == Some(false) || !ends_earlier {
+        if !applied || summary.fits == Some(false) {
             return None;
         }
-        let gain = 1.0 - per_sample(summary) / per_sample(&self.base.summary).max(1e-9);
+        let before = per_sample(&self.base.summary).max(1e-9);
+        let gained = 1.0 - per_sample(summary) / before;
+        let gain = if ends_earlier { gained } else { gained.min(0.0) };
+        let off = |at: usize| (self.work[at] - work_per_sample(&outcome)[at]) / before;
+        let relief = off(0).max(off(1));
         let mut error_band = summary.steady_band;
         if gain >= LEAST_GAIN {
             error_band.widen(self.engine.assumed_change(self.loaded, &outcome, first));
         }
         let steps = &outcome.steps[first..];
         let longest = error_band.high_ns.0 as f64 / summary.samples();
-        Some(AdvisedOption {
+        let option = AdvisedOption {
             section: Section::of_all(&scenario.steps[first..]),
             unmodelled_share: steps.iter().map(|step| step.unhandled_share).fold(0.0, f64::max),
-            sure_gain: 1.0 - longest / per_sample(&self.base.summary).max(1e-9),
+            sure_gain: 1.0 - longest / before,
             steps: steps.iter().map(|step| step.transform.clone()).collect(),
             simulated_ns: summary.simulated_ns,
             steady_ns: summary.steady_ns,
@@ -431,7 +483,8 @@ impl Trial<'_> {
             assumed_share: steps.iter().map(|step| step.assumed_share).fold(0.0, f32::max),
             assumed: steps.iter().filter_map(|step| Some(format!("{}: {}", step.transform, step.assumed()?))).collect(),
             unhandled: steps.iter().flat_map(|step| step.unhandled.iter().cloned()).collect(),
-        })
+        };
+        Some(Tried { parts: parts.to_vec(), option, relief })
     }
 
     fn answer(self, speed_up: SpeedUpTarget, target: Option<f64>) -> Sensitivity {

@@ -162,3 +162,18 @@ fn a_model_in_channels_last_changes_no_layout() {
     let last = text.replace("max_pool_forward_nchw", "max_pool_forward_nhwc");
     assert!(last != text && changes(&text) && !changes(&last));
 }
+
+#[test]
+fn advice_combines_what_gains_nothing_while_the_host_decides() {
+    let trace = crate::support::sample("h100/bert-base-b16-fp32-cuda.kineto.json.gz").display().to_string();
+    let advice = json(&["advise", &trace, "--target", "-60%"]);
+    assert_eq!(advice["goal"]["is_reached"], true, "{}", advice["goal"]);
+    let options = advice["options"].as_array().unwrap();
+    let alone = ["mixed-precision bf16", "swap-gpu GB200"].map(|step| Value::from(vec![step]));
+    assert!(!options.iter().any(|option| alone.contains(&option["steps"])), "they gain nothing alone");
+    for wanted in ["mixed-precision bf16", "swap-gpu"] {
+        let has = |option: &&Value| option["steps"].to_string().contains(wanted);
+        let best = options.iter().filter(has).filter_map(|option| option["gain"].as_f64()).fold(0.0, f64::max);
+        assert!(best > 0.6, "{wanted}: {best}");
+    }
+}

@@ -326,6 +326,16 @@ pub(crate) fn weight_place(name: &str) -> Option<usize> {
     }
 }
 
+/// The place of the bias among the arguments of a product or convolution of the forward pass; `None` where it takes none.
+pub(crate) fn bias_place(name: &str) -> Option<usize> {
+    match name {
+        "addmm" | "addmv" => Some(0),
+        "linear" => Some(2),
+        _ if name.contains("backward") => None,
+        _ => name.contains("conv").then_some(2),
+    }
+}
+
 fn has_dense_tables(graph: &ExecutionGraph, ids: &[OperatorId]) -> bool {
     let dense = ["embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"];
     ids.iter().any(|&id| dense.contains(&bare(name(graph, id))))

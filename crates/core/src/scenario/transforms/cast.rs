@@ -7,12 +7,14 @@ use rustc_hash::FxHashMap;
 use crate::cost::{Prediction, Work};
 use crate::scenario::draft::{Cast, Draft, Node, Source};
 
+use super::caller_time::CallerTime;
 use super::kernel::{self, NewKernel, Side};
 
 /// Casts of one name, with what is known of those of each size.
 pub(super) struct Casts {
     name: Arc<str>,
     caller: Arc<str>,
+    time: CallerTime,
     /// By elements and rank.
     known: FxHashMap<(u64, usize), Option<Priced>>,
 }
@@ -21,8 +23,14 @@ pub(super) struct Casts {
 type Priced = (Arc<Work>, Prediction);
 
 impl Casts {
-    pub(super) fn named(name: &str) -> Self {
-        Self { name: name.into(), caller: "aten::_to_copy".into(), known: FxHashMap::default() }
+    pub(super) fn named(draft: &Draft<'_>, name: &str) -> Self {
+        const CALLER: &str = "aten::to";
+        Self {
+            name: name.into(),
+            caller: CALLER.into(),
+            time: CallerTime::of(draft, CALLER),
+            known: FxHashMap::default(),
+        }
     }
 
     /// Adds a kernel that casts an argument, beside a kernel that is there; `false` where there is nothing to cast.
@@ -37,7 +45,10 @@ impl Casts {
         let Some((work, prediction)) = priced.clone() else { return false };
         let (name, caller, work) = (self.name.clone(), Some(self.caller.clone()), Some(work));
         let (operator, source) = (draft.operator_of(at), Source::Cast(cast));
-        kernel::place(draft, at, side, NewKernel { name, operator, work, prediction, source, caller, call_at: None });
+        let new = NewKernel { name, operator, work, prediction, source, caller, call_at: None };
+        if let Some(call) = kernel::place(draft, at, side, new).call {
+            self.time.add(draft, (call, call));
+        }
         true
     }
 }

@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Caller, OverheadKind, PlannedKernel, Prediction, Provenance, Work, planned_kernels};
-use crate::graph::{HostPart, Operand, OperatorId, Phase, TaskKind};
+use crate::cost::{Caller, PlannedKernel, Prediction, Work, planned_kernels};
+use crate::graph::{Operand, OperatorId, Phase, TaskKind};
 use crate::intern::printable;
 use crate::scenario::context::Context;
-use crate::scenario::draft::{Added, Draft, Node, Source};
+use crate::scenario::draft::{Draft, Node, Source};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Kind};
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{StepReport, Transform};
-use crate::units::{Bytes, DurNs};
+use crate::units::DurNs;
 
+use super::caller_time::CallerTime;
 use super::kernel::{self, NewKernel, Side};
 use super::report::{call_of, count, refused_host_read};
 
@@ -226,23 +227,16 @@ fn priced<'k>(planned: &'k [Kernel], measured: Option<&Vec<Prediction>>) -> Opti
     planned.iter().enumerate().map(|(at, kernel)| Some((kernel, price(at)?))).collect()
 }
 
-/// An operator to be added, with its own host time before its first call and after its last, from the database.
+/// An operator to be added.
 #[derive(Debug)]
 struct NewOperator {
     name: Arc<str>,
-    before: Option<Prediction>,
-    after: Option<Prediction>,
+    time: CallerTime,
 }
 
 impl NewOperator {
     fn of(draft: &Draft<'_>, name: &str) -> Self {
-        let time = |kind| {
-            let found = draft.context().overheads.get(kind, name)?;
-            let error = if found.mean_us > 0.0 { (found.std_us / found.mean_us) as f32 } else { 1.0 };
-            let (duration, provenance) = (DurNs::from_us_f64(found.mean_us), Provenance::Absolute);
-            Some(Prediction { duration, provenance, model: "overheads", error, extrapolated: false })
-        };
-        Self { name: name.into(), before: time(OverheadKind::T2), after: time(OverheadKind::T3) }
+        Self { name: name.into(), time: CallerTime::of(draft, name) }
     }
 
     /// Puts the operator after the device work `last`: T2, its calls, T3; its kernels on that stream.
@@ -265,20 +259,7 @@ impl NewOperator {
             calls.extend(placed.call);
         }
         if let (Some(&first), Some(&last)) = (calls.first(), calls.last()) {
-            self.host(draft, (first, Side::Before), (HostPart::BeforeLaunch, self.before));
-            self.host(draft, (last, Side::After), (HostPart::AfterLaunch, self.after));
+            self.time.add(draft, (first, last));
         }
-    }
-
-    /// Its own host time on one side of a call.
-    fn host(&self, draft: &mut Draft<'_>, (call, side): (Node, Side), (part, time): (HostPart, Option<Prediction>)) {
-        let Some(prediction) = time else { return };
-        let (lane, operator, after) = (draft.lane_of(call), draft.operator_of(call), draft.beside(call));
-        let (name, source, caller) = (self.name.clone(), Source::Given, Some(self.name.clone()));
-        let (kind, bytes, members) = (TaskKind::Host(part), Bytes(0), Vec::new());
-        let price = prediction.into();
-        let added = Added { name, kind, lane, operator, bytes, work: None, price, members, source, caller, after };
-        let node = Node::Added(draft.add(added));
-        kernel::put(draft, call, side, node, DurNs::ZERO);
     }
 }

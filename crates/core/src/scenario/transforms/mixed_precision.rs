@@ -10,6 +10,7 @@ use crate::cost::operators::{bare, operator_family};
 use crate::device::{DeviceKind, DeviceProfile, Precision};
 use crate::graph::{DType, NodeId, Operand, Operands, OperatorId, Phase, TaskKind};
 use crate::intern::NameId;
+use crate::memory::parameters::bias_place;
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Cast, Draft, Node};
 use crate::scenario::effect::Effect;
@@ -229,28 +230,39 @@ fn activation(draft: &Draft<'_>, operator: OperatorId) -> Option<u16> {
     draft.operands(operator)?.inputs.iter().position(is_float).map(|place| place as u16)
 }
 
+/// The place of the bias among the arguments of a forward product, where it is given one.
+fn bias(draft: &Draft<'_>, operator: OperatorId) -> Option<u16> {
+    let graph = draft.graph();
+    let place = bias_place(bare(graph.names.get(graph.operators[operator.0 as usize].name)))?;
+    draft.operands(operator)?.dims(place).filter(|dims| dims.len() == 1).map(|_| place as u16)
+}
+
 impl MixedPrecision {
-    /// Before every forward product its weight becomes 16 bits wide; after the backward one that computes the weight's gradient that
-    /// is 32 bits wide again. Gradients of activations stay in 16.
+    /// Before every forward product its weight and its bias become 16 bits wide; after the backward one that computes the weight's gradient
+    /// both their gradients are 32 bits wide again. Gradients of activations stay in 16.
     /// How many casts that are, and for how many products the weight is not known.
     fn cast_weights(self, draft: &mut Draft<'_>, products: &[Product]) -> (usize, usize) {
         let (mut casts, mut missing) = (0, 0);
-        let mut narrowing = Casts::named(&format!("cast weight to {}", self.dtype.name()));
-        let mut widening = Casts::named("cast gradient to fp32");
+        let mut narrowing = Casts::named(draft, &format!("cast weight to {}", self.dtype.name()));
+        let mut widening = Casts::named(draft, "cast gradient to fp32");
         draft.reserve(2 * products.len(), 6 * products.len());
         for product in products.iter().filter(|product| product.is_forward) {
             let Some(argument) = product.weight else {
                 missing += 1;
                 continue;
             };
-            let cast = self.cast(product.operator, argument, true);
-            let is_added = narrowing.add(draft, (product.kernel, Side::Before), cast);
-            casts += usize::from(is_added && draft.is_in_step(product.kernel));
+            for argument in std::iter::once(argument).chain(bias(draft, product.operator)) {
+                let cast = self.cast(product.operator, argument, true);
+                let is_added = narrowing.add(draft, (product.kernel, Side::Before), cast);
+                casts += usize::from(is_added && draft.is_in_step(product.kernel));
+            }
         }
         for WeightGradient { kernel, weight: (operator, argument) } in weight_gradients(draft, products) {
-            let cast = self.cast(operator, argument, false);
-            let is_added = widening.add(draft, (kernel, Side::After), cast);
-            casts += usize::from(is_added && draft.is_in_step(kernel));
+            for argument in std::iter::once(argument).chain(bias(draft, operator)) {
+                let cast = self.cast(operator, argument, false);
+                let is_added = widening.add(draft, (kernel, Side::After), cast);
+                casts += usize::from(is_added && draft.is_in_step(kernel));
+            }
         }
         (casts, missing)
     }
@@ -263,8 +275,8 @@ impl MixedPrecision {
 
     /// Casts the activations at cast points; at how many there was anything to cast.
     fn cast_activations(self, draft: &mut Draft<'_>, cast_points: &[CastPoint]) -> usize {
-        let mut narrowing = Casts::named(&format!("cast activation to {}", self.dtype.name()));
-        let mut widening = Casts::named("cast activation to fp32");
+        let mut narrowing = Casts::named(draft, &format!("cast activation to {}", self.dtype.name()));
+        let mut widening = Casts::named(draft, "cast activation to fp32");
         draft.reserve(2 * cast_points.len(), 6 * cast_points.len());
         let mut cast = |cast_point: &CastPoint| {
             let of = if cast_point.narrows { &mut narrowing } else { &mut widening };

@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod argument_changes;
+mod caller_time;
 mod cast;
 mod checkpoint;
 mod collectives;

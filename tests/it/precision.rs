@@ -4,7 +4,7 @@ use retime_core::graph::BuildOptions;
 use retime_core::scenario::Scenario;
 use serde_json::Value;
 
-use crate::support::program::json;
+use crate::support::program::{json, retime};
 
 fn simulated(trace: &str, steps: &[&str]) -> Value {
     let trace = crate::support::sample(&format!("h100/{trace}-cuda.kineto.json.gz")).display().to_string();
@@ -176,4 +176,30 @@ fn advice_combines_what_gains_nothing_while_the_host_decides() {
         let best = options.iter().filter(has).filter_map(|option| option["gain"].as_f64()).fold(0.0, f64::max);
         assert!(best > 0.6, "{wanted}: {best}");
     }
+}
+
+/// The last weight has as many rows as the batch samples: its cast, and that of its gradient, are of no activation.
+#[test]
+fn casts_of_weights_do_not_grow_with_the_batch() {
+    let trace = crate::support::sample("h200/mlp-b1024-bf16-cuda.kineto.json.gz").display().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.csv").display().to_string();
+    let output = retime().args(["export", &trace, "--batch", "16384", "-o", &path]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let rows = std::fs::read_to_string(path).unwrap();
+    let is_cast = |row: &&str| row.contains(",kernel,") && row.contains(",aten::copy_,");
+    let grown = rows.lines().filter(is_cast).filter(|row| row.contains(",anchored,"));
+    // Of two steps: the input, a gradient of the loss and the output of the model.
+    assert_eq!(grown.count(), 6, "{rows}");
+}
+
+/// Updates of embeddings copy a table onto itself, which PyTorch leaves alone.
+#[test]
+fn a_copy_of_a_tensor_onto_itself_takes_nothing() {
+    let of =
+        |name: &str| crate::support::sample(&format!("h100/dlrm-mlperf-b512-fp32-cuda.{name}")).display().to_string();
+    let placed = json(&["simulate", &of("et.json.gz"), "--step", "place-on H100-SXM"]);
+    let recorded = json(&["simulate", &of("kineto.json.gz")]);
+    let ratio = device_ms(&placed) / device_ms(&recorded);
+    assert!((0.75..1.33).contains(&ratio), "{ratio}");
 }

@@ -191,7 +191,7 @@ fn is_float(dtype: Option<DType>) -> bool {
 }
 
 /// The arguments that are parameters by their role.
-fn parameters_of<'o>(name: &str, operands: &'o Operands, phase: Phase) -> Vec<&'o [u64]> {
+pub(super) fn parameters_of<'o>(name: &str, operands: &'o Operands, phase: Phase) -> Vec<&'o [u64]> {
     let at = |indices: &[usize]| -> Vec<&[u64]> {
         indices.iter().filter_map(|&at| operands.dims(at)).filter(|dims| !dims.is_empty()).collect()
     };

@@ -6,6 +6,7 @@
 //! by the outermost dimension that is a multiple of the batch.
 
 mod carry;
+mod casts;
 mod environment;
 mod rules;
 mod scaling;

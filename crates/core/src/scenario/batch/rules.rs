@@ -5,12 +5,16 @@ use crate::cost::operators::{bare, operator_family};
 use crate::graph::{DType, Operand, Operands, OperatorId, Phase};
 
 use super::carry::Carry;
+use super::casts;
 use super::environment::Environment;
 
 /// The dimensions of the arguments of operator `id` that carry the batch; notes its result.
 pub(super) fn carries(environment: &mut Environment<'_>, id: OperatorId, operands: &Operands) -> Vec<Carry> {
     if environment.is_update() {
         return gradients_of_lookups(environment, operands);
+    }
+    if casts::is_of_parameter(environment.graph, id, operands) {
+        return Vec::new();
     }
     let full = environment.graph.names.get(environment.graph.operators[id.0 as usize].name);
     let name = bare(full);

@@ -641,9 +641,10 @@ fn half_precision_casts_weights_and_the_activations_at_its_borders() {
     assert!((kernel("relu") / 100.0 - 1.0).abs() < 0.1, "half of the bytes");
     let gemm = kernel("gemm");
     assert!(gemm < 1000.0, "{gemm}: tensor cores");
-    let casts: f64 = half.added.iter().map(|added| added.prediction.duration.0 as f64 / 1e3).sum::<f64>();
-    let launches: f64 = 3.0 * 5.0;
-    let expected = (gemm - 3000.0) + (kernel("relu") - 200.0) + (casts - launches) + 3.0;
+    // The device decides: what the host does to cast is hidden.
+    let casts = half.added.iter().filter(|added| added.work.is_some());
+    let casts: f64 = casts.map(|added| added.prediction.duration.0 as f64 / 1e3).sum::<f64>();
+    let expected = (gemm - 3000.0) + (kernel("relu") - 200.0) + casts + 3.0;
     assert_near(opened.change(&["mixed-precision bf16"]), expected);
     // Another batch keeps the narrow types, and casts grow with it.
     let twice = "resize-batch 16384 from 8192";

@@ -596,8 +596,8 @@ fn advice_ranks_edits_and_one_is_added() {
     let mut screen = open(SIZES[2]);
     play(&mut screen, "9");
     play(&mut screen, "jA");
-    assert_shows(&screen, "2 resize-batch 512");
-    play(&mut screen, "uu");
+    assert_shows(&screen, "1 cuda-graph");
+    play(&mut screen, "u");
     assert_shows(&screen, "· no step in force");
     play(&mut screen, "vA");
     assert_shows(&screen, "x0.9");

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use retime::session::{ExportFormat, Exported, Loaded, Outcome, export, export_to};
 use retime_core::analysis::edited::Edited;
-use retime_core::cost::{Family, Work};
 use retime_core::graph::{BuildOptions, LaneKind};
 use retime_core::trace::OpenOptions;
 
@@ -126,7 +125,7 @@ fn reopened_as(subject: &Subject, line: &str, outcome: &Outcome) -> Option<Viola
     let (before, after) = (time(outcome), time(&again.replay));
     let is_off = (after / before.max(1.0) - 1.0).abs() > ROUND_TRIP;
     let (own, other) = (streams(subject.graph()), streams(&again.graph));
-    let (flop, same) = (flop(outcome), flop(&again.replay));
+    let (flop, same) = (work_of_iteration(outcome).0, work_of_iteration(&again.replay).0);
     let is_other_work = (same / flop.max(1.0) - 1.0).abs() > ROUND_TRIP && flop > 0.0;
     let others = other_figures(outcome, &again);
     let is_other = own != other || others.is_some();
@@ -146,13 +145,4 @@ fn work_of_iteration(outcome: &Outcome) -> (f64, f64) {
     let nodes = edited.graph.tasks.node_indices().filter(|node| belongs[node.index()]);
     let works = nodes.filter_map(|node| edited.works.work(node));
     works.fold((0.0, 0.0), |(flop, bytes), work| (flop + work.flop.0, bytes + work.bytes().0 as f64))
-}
-
-/// FLOP of all products, added ones included.
-fn flop(outcome: &Outcome) -> f64 {
-    let resolved = &*outcome.resolved;
-    let traced = resolved.graph.tasks.node_indices().filter_map(|node| resolved.works.work(node));
-    let all = traced.chain(resolved.added.iter().filter_map(|added| added.work.as_deref()));
-    let is_product = |work: &&Work| matches!(work.family, Family::Gemm | Family::Conv | Family::Attention);
-    all.filter(is_product).map(|work| work.flop.0).sum()
 }

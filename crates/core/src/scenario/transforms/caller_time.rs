@@ -18,9 +18,10 @@ pub(super) struct CallerTime {
 }
 
 impl CallerTime {
-    pub(super) fn of(draft: &Draft<'_>, name: &str) -> Self {
+    /// That of the operator `name`, which takes the host as long as the operator `like` does.
+    pub(super) fn of(draft: &Draft<'_>, name: &str, like: &str) -> Self {
         let time = |kind| {
-            let found = draft.context().overheads.get(kind, name)?;
+            let found = draft.context().overheads.get(kind, like)?;
             let error = if found.mean_us > 0.0 { (found.std_us / found.mean_us) as f32 } else { 1.0 };
             let (duration, provenance) = (DurNs::from_us_f64(found.mean_us), Provenance::Absolute);
             Some(Prediction { duration, provenance, model: "overheads", error, extrapolated: false })

@@ -24,11 +24,11 @@ type Priced = (Arc<Work>, Prediction);
 
 impl Casts {
     pub(super) fn named(draft: &Draft<'_>, name: &str) -> Self {
-        const CALLER: &str = "aten::to";
+        const CALLER: &str = "aten::_to_copy";
         Self {
             name: name.into(),
             caller: CALLER.into(),
-            time: CallerTime::of(draft, CALLER),
+            time: CallerTime::of(draft, CALLER, "aten::to"),
             known: FxHashMap::default(),
         }
     }

@@ -236,7 +236,7 @@ struct NewOperator {
 
 impl NewOperator {
     fn of(draft: &Draft<'_>, name: &str) -> Self {
-        Self { name: name.into(), time: CallerTime::of(draft, name) }
+        Self { name: name.into(), time: CallerTime::of(draft, name, name) }
     }
 
     /// Puts the operator after the device work `last`: T2, its calls, T3; its kernels on that stream.

@@ -90,11 +90,14 @@ fn weight_of(draft: &Draft<'_>, product: &Product, weights: &BTreeMap<OperatorId
     if operator_family(name) == Some(Family::Conv) {
         return convolution_weight(draft, around());
     }
-    let Some(&Shape::Gemm { batch: 1, m, n, .. }) = draft.work_of(product.kernel).map(|work| &work.shape) else {
-        return None;
+    // As traced: an edit may have given the one other sizes and not the other.
+    let work = match product.kernel {
+        Node::Traced(node) => draft.base().work(node),
+        added @ Node::Added(_) => draft.work_of(added),
     };
+    let Some(&Shape::Gemm { batch: 1, m, n, .. }) = work.map(|work| &work.shape) else { return None };
     let is_it = |&(id, place): &(OperatorId, u16)| {
-        let dims = draft.operands(id).and_then(|operands| operands.dims(place.into()));
+        let dims = draft.recorded(id).and_then(|operands| operands.dims(place.into()));
         matches!(dims, Some(&[rows, columns]) if (rows, columns) == (m, n) || (columns, rows) == (m, n))
     };
     let forward = operators[product.operator.0 as usize].forward?;

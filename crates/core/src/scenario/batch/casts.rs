@@ -39,7 +39,12 @@ fn around(graph: &ExecutionGraph, id: OperatorId) -> impl Iterator<Item = Operat
 
 /// Whether an operator around `id` takes a tensor like the one that it casts as a parameter, and none like it as an activation.
 fn is_inside_its_taker(graph: &ExecutionGraph, id: OperatorId, cast: &Operands) -> bool {
-    let Some(source) = cast.inputs.get(usize::from(name(graph, id) == "copy_")) else { return false };
+    let from = usize::from(name(graph, id) == "copy_");
+    let Some((source, to)) = cast.inputs.get(from).zip(cast.inputs.first()) else { return false };
+    // On a host the bias is copied to every row of a result, in its own type.
+    if from > 0 && (to.dims() != source.dims() || to.dtype() == source.dtype()) {
+        return false;
+    }
     let is_alike = |one: &Operand| one.dims() == source.dims() && one.dtype() == source.dtype();
     around(graph, id).any(|caller| {
         let Some(taken) = recorded(graph, caller) else { return false };

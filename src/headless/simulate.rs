@@ -89,7 +89,7 @@ fn replay(loaded: &Loaded, summary: &Summary, out: &mut dyn Write) -> io::Result
             writeln!(out, "  replayed    {} ({error}): the replay does not pass", summary.base_simulated_ns)?;
         }
         ReplayStatus::Predicted => {
-            let band = base.steady_band;
+            let band = base.error_band;
             writeln!(out, "  may be      {} to {}: nothing was measured to hold it to", band.low_ns, band.high_ns)?;
         }
     }
@@ -106,7 +106,7 @@ fn replay(loaded: &Loaded, summary: &Summary, out: &mut dyn Write) -> io::Result
 
 /// Samples per second of the job and of one rank, where the batch size is known.
 fn throughput(summary: &Summary) -> Option<(f64, f64)> {
-    let rank = summary.known_samples()?;
+    let rank = summary.known_samples().filter(|_| summary.steady_ns > DurNs::ZERO)?;
     Some((summary.steady_ns.rate_of(summary.job_samples()), summary.steady_ns.rate_of(rank)))
 }
 
@@ -119,6 +119,9 @@ fn throughput_line(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "  throughput  {job} samples/s of all {all} ranks, {rank} per rank{several}")
         }
         Some((_, rank)) => writeln!(out, "  throughput  {} samples/s{several}", output::rate(rank)),
+        None if summary.steady_ns <= DurNs::ZERO => {
+            writeln!(out, "  throughput  none: nothing is left that takes time")
+        }
         None => Ok(()),
     }
 }

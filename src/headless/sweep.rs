@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{Iteration, ScenarioArgs, ScenarioCommand, SweepArgs};
 use crate::session::{
-    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, count, grid, has_unmodelled, none_fits,
+    Engine, Loaded, PathChange, Sweep, SweepPoint, SweepRun, SweepSlice, count, grid, has_unmodelled, none_fits, place,
     slices, still_gains,
 };
 use retime_core::scenario::{Scenario, Step};
@@ -24,6 +24,9 @@ struct Answer {
     /// How many batches of that size an iteration runs on, where it is more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     batches: Option<u32>,
+    /// Steps whose place a knob takes, with which.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    replaced: Vec<String>,
     /// Points of which there are no figures, with why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_done: Vec<SweepPoint>,
@@ -56,7 +59,8 @@ impl Answer {
         let (optimal_batch, memory_limit) =
             only.as_ref().map_or((None, None), |it| (it.optimal_batch, it.memory_limit));
         let path_changes = only.map(|only| only.path_changes).unwrap_or_default();
-        Self { points, batches: None, not_done, optimal_batch, memory_limit, path_changes, along, shard, sweep }
+        let (batches, replaced) = (None, Vec::new());
+        Self { points, batches, replaced, not_done, optimal_batch, memory_limit, path_changes, along, shard, sweep }
     }
 }
 
@@ -100,7 +104,8 @@ pub fn run(args: &SweepArgs, iteration: Iteration) -> Result<()> {
     let knobs: Vec<String> = sweeps.iter().map(|sweep| sweep.knob.clone()).collect();
     let setup = (shard != Shard::ALL).then(|| merge::Setup::of(&loaded, &args.common, &outcome.scenario, &sweeps));
     let batches = Some(outcome.summary.repeats).filter(|&batches| batches > 1);
-    let answer = Answer { batches, ..Answer::of(points, shard, setup) };
+    let replaced = replaced(&outcome.scenario, &sweeps);
+    let answer = Answer { batches, replaced, ..Answer::of(points, shard, setup) };
     if let Some(why) =
         answer.not_done.iter().find_map(|point| point.not_done.as_ref()).filter(|_| answer.points.is_empty())
     {
@@ -149,6 +154,15 @@ fn sweeps(args: &SweepArgs, batches: Option<Vec<f64>>, loaded: &Loaded) -> Resul
     Ok(sweeps)
 }
 
+/// Which steps of `scenario` go where a knob stands for them.
+fn replaced(scenario: &Scenario, sweeps: &[Sweep]) -> Vec<String> {
+    let of = |sweep: &Sweep| {
+        let step = &scenario.steps[place(scenario, sweep)?];
+        Some(format!("`{step}`: the knob {} takes its place", sweep.knob))
+    };
+    sweeps.iter().filter_map(of).collect()
+}
+
 /// More than a day's work of any machine, and what is held of them fits every one.
 const MOST_POINTS: usize = 100_000;
 
@@ -173,6 +187,9 @@ fn describe(table: &output::Table, answer: &Answer, out: &mut dyn Write) -> io::
     output::text(table, out)?;
     if let Some(batches) = answer.batches {
         writeln!(out, "an iteration runs on {batches} batches")?;
+    }
+    for step in &answer.replaced {
+        writeln!(out, "replaced: {step}")?;
     }
     let unhandled: std::collections::BTreeSet<&String> =
         answer.points.iter().flat_map(|point| &point.unhandled).collect();

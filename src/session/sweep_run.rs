@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use retime_core::scenario::{Prefix, Scenario, Step};
+use retime_core::units::DurNs;
 
 use super::{Engine, Loaded, Sweep, SweepPoint, sweep};
 
@@ -54,6 +55,10 @@ impl<'a> SweepRun<'a> {
         let knobs = sweeps.iter().zip(values).map(|(sweep, &value)| (sweep.knob.clone(), value)).collect();
         if let Some(step) = outcome.steps.iter().find(|step| step.is_impossible) {
             let not_done = Some(format!("`{}`: {}", step.transform, step.no_effect().unwrap_or_default()));
+            return SweepPoint { knobs, unhandled, not_done, ..SweepPoint::default() };
+        }
+        if summary.steady_ns <= DurNs::ZERO {
+            let not_done = Some("nothing is left that takes time".to_owned());
             return SweepPoint { knobs, unhandled, not_done, ..SweepPoint::default() };
         }
         SweepPoint {

@@ -139,6 +139,9 @@ fn by_device(prices: &BTreeMap<String, f64>, catalog: &Catalog) -> (BTreeMap<Str
     (named, odd)
 }
 
+/// Messages, and lines of the prompt, that are kept.
+const MOST_REMEMBERED: usize = 1_000;
+
 /// The whole state.
 #[derive(Debug)]
 pub struct App {
@@ -333,6 +336,12 @@ impl App {
             self.messages.push(message.clone());
         }
         self.status = Some(message);
+    }
+
+    /// Lets the oldest messages and lines of the prompt go that are beyond what is kept.
+    pub fn forget(&mut self) {
+        self.messages.drain(..self.messages.len().saturating_sub(MOST_REMEMBERED));
+        self.typed.drain(..self.typed.len().saturating_sub(MOST_REMEMBERED));
     }
 
     /// Keeps a message that was not said before; shows it unless another is shown.

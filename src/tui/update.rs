@@ -68,6 +68,7 @@ fn apply(app: &mut App, event: Event) -> Vec<Effect> {
     let ran = match event {
         Event::Key(key) if key.kind == KeyEventKind::Release => Ok(Vec::new()),
         Event::Key(key) => {
+            app.forget();
             // What goes wrong while a line is typed stays until it can be read.
             let is_typed = matches!(app.overlay, Some(Overlay::Prompt(_)));
             app.status.take_if(|status| !(is_typed && status.level == Level::Error));

@@ -98,6 +98,7 @@ impl ByHand {
             unlike: None,
             batches: 1,
             optimizers: Vec::new(),
+            tells_transfers: false,
             passes: Vec::new(),
             clock: Clock::default(),
             iteration: String::new(),
@@ -485,12 +486,14 @@ fn a_prediction_that_states_no_error_or_a_senseless_one_may_be_anything() {
     let unstated = predicted(|text| text.replacen("\"retimeError\"", "\"other\"", 1));
     let band = unstated.replay.summary.error_band;
     assert_eq!((band.low_ns, band.high_ns), (DurNs::ZERO, unstated.replay.summary.simulated_ns.scale(2.0)));
-    let senseless = predicted(|text| {
-        let (before, after) = text.split_once("\"retimeError\":").unwrap();
-        format!("{before}\"retimeError\":1e300{}", &after[after.find(',').unwrap()..])
-    });
-    let band = senseless.replay.summary.error_band;
-    assert!(band.low_ns == DurNs::ZERO && band.high_ns > senseless.replay.summary.simulated_ns);
+    for error in ["1e300", "-0.5"] {
+        let senseless = predicted(|text| {
+            let (before, after) = text.split_once("\"retimeError\":").unwrap();
+            format!("{before}\"retimeError\":{error}{}", &after[after.find(',').unwrap()..])
+        });
+        let band = senseless.replay.summary.error_band;
+        assert!(band.low_ns == DurNs::ZERO && band.high_ns > senseless.replay.summary.simulated_ns, "{error}");
+    }
 }
 
 #[test]

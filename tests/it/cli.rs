@@ -1,22 +1,11 @@
 //! The program from outside: exit status, one-line errors, JSON fields, nothing overwritten.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::program::{json, retime};
+use crate::support::program::{failure, json, retime, sample};
 use crate::support::shared;
-
-fn sample(name: &str) -> String {
-    crate::support::sample(name).display().to_string()
-}
-
-/// Standard error of a command that must fail with `status`.
-fn failure(status: i32, arguments: &[&str]) -> String {
-    let output = retime().args(arguments).assert().code(status).get_output().stderr.clone();
-    String::from_utf8(output).unwrap()
-}
 
 const CPU: &str = "dlrm-ddp-b256-fp32-cpu.kineto.json.gz";
 
@@ -215,20 +204,6 @@ fn the_screen_refuses_a_pipe() {
 }
 
 #[test]
-fn existing_files_are_kept_unless_forced() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("out.json");
-    fs::write(&path, "precious").unwrap();
-    let out = path.display().to_string();
-    let message = failure(1, &["export", &sample(CPU), "-o", &out]);
-    assert!(message.contains("--force"), "{message}");
-    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-    let written = json(&["export", &sample(CPU), "-o", &out, "--force"]);
-    assert_eq!(written["files"], serde_json::json!([out]));
-    assert_eq!(written["size_bytes"], fs::metadata(&path).unwrap().len());
-}
-
-#[test]
 fn an_iteration_beyond_what_is_computed_is_an_error_not_a_figure() {
     let slowed = ["--step", "scale * x1000000", "--step", "scale * x1000000", "--step", "scale * x1000000"];
     for command in ["simulate", "path", "layers", "advise"] {
@@ -236,43 +211,6 @@ fn an_iteration_beyond_what_is_computed_is_an_error_not_a_figure() {
         assert!(told.contains("beyond what is computed") && told.lines().count() == 1, "{command}: {told}");
     }
     json(&[&["simulate", &sample(CPU)], &slowed[..2]].concat());
-}
-
-#[test]
-fn no_command_writes_over_what_it_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (trace, script, steps, saved) = (place("t.json.gz"), place("s.retime"), place("steps.toml"), place("o.json"));
-    fs::copy(sample("mlp-b256-fp32-cpu.kineto.json.gz"), &trace).unwrap();
-    fs::write(&script, format!("step scale * x0.5\nsave! {trace}\n")).unwrap();
-    fs::write(place("own.retime"), format!("export! {}\n", place("own.retime"))).unwrap();
-    fs::write(place("first.retime"), format!("step scale * x0.5\nsave {steps}\n")).unwrap();
-    retime().args(["run", &place("first.retime"), &trace]).assert().success();
-    retime().args(["overheads", &trace, "--save", &saved]).assert().success();
-    let kept = |name: &str| fs::read(name).unwrap();
-    for (name, arguments) in [
-        (&trace, vec!["overheads", &trace, "--save", &trace, "--force"]),
-        (&trace, vec!["run", &script, &trace]),
-        (&trace, vec!["simulate", &trace, "--log", &trace]),
-        (&steps, vec!["export", &trace, "--scenario", &steps, "--force", "-o", &steps]),
-        (&saved, vec!["export", &trace, "--overheads", &saved, "--force", "-o", &saved]),
-        (&saved, vec!["overheads", &trace, "--merge", &saved, "--force", "--save", &saved]),
-        (&place("own.retime"), vec!["run", &place("own.retime"), &trace]),
-    ] {
-        let before = kept(name);
-        let output = retime().args(&arguments).output().unwrap();
-        assert!(!output.status.success() && kept(name) == before, "{arguments:?} wrote over {name}");
-    }
-    // Databases without a trace are merged with one another alone.
-    let both = place("both.json");
-    retime().args(["overheads", "--merge", &saved, &saved, "--save", &both]).assert().success();
-    let rows = |arguments: &[&str]| json(arguments)["rows"].as_array().unwrap().clone();
-    let (one, two) = (rows(&["overheads", &trace]), rows(&["overheads", "--merge", &both]));
-    assert_eq!(one.len(), two.len());
-    for (one, two) in one.iter().zip(&two) {
-        assert_eq!((&one["op"], &one["type"]), (&two["op"], &two["type"]));
-        assert_eq!(2 * one["count"].as_u64().unwrap(), two["count"].as_u64().unwrap());
-    }
 }
 
 #[test]
@@ -306,97 +244,6 @@ fn control_characters_of_arguments_never_reach_the_terminal() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.contains(['\x1b', '\u{202e}']), "{arguments:?}: {said:?}");
     }
-}
-
-#[test]
-fn a_sweep_over_batches_doubles_and_names_the_optimum() {
-    let answer = json(&["sweep", &sample(CPU), "--batch", "64..1024"]);
-    let points = answer["points"].as_array().unwrap();
-    let batches: Vec<f64> = points.iter().map(|point| point["knobs"]["batch"].as_f64().unwrap()).collect();
-    assert_eq!(batches, [64.0, 128.0, 256.0, 512.0, 1024.0]);
-    let times: Vec<i64> = points.iter().map(|point| point["simulated_ns"].as_i64().unwrap()).collect();
-    assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{times:?}");
-    assert!(answer.get("optimal_batch").is_some());
-}
-
-#[test]
-fn knobs_make_a_grid_that_shards_divide_and_merge_restores() {
-    let (sample, folder) = (sample(GPU), tempfile::tempdir().unwrap());
-    let arguments = ["sweep", &sample, "--knob", "dram_bw", "0.5..2x3", "--knob", "alpha family=gemm", "1,0.5"];
-    let whole = json(&arguments);
-    let points = whole["points"].as_array().unwrap();
-    assert_eq!(points.len(), 6);
-    let time = |point: &Value| point["simulated_ns"].as_i64().unwrap();
-    assert!(time(&points[0]) >= time(&points[2]) && time(&points[2]) >= time(&points[4]), "more bandwidth is slower");
-    assert!(points[1]["knobs"]["alpha family=gemm"] == 0.5 && time(&points[1]) <= time(&points[0]));
-    let mut merge = vec!["sweep".to_owned(), "--merge".to_owned()];
-    for shard in ["2/2", "1/2"] {
-        let part = json(&[&arguments[..], &["--shard", shard]].concat());
-        assert_eq!(part["points"].as_array().unwrap().len(), 3);
-        let file = folder.path().join(shard.replace('/', "-"));
-        fs::write(&file, part.to_string()).unwrap();
-        merge.push(file.display().to_string());
-    }
-    let merged = json(&merge.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(merged["points"], whole["points"]);
-    assert!(failure(1, &["sweep", "--merge", &merge[2]]).contains("expected each part once, found 2/2"));
-    let mut damaged: Value = serde_json::from_slice(&fs::read(&merge[2]).unwrap()).unwrap();
-    let wrong: [(&str, Value); 6] = [
-        ("steady_ns", (-5).into()),
-        ("simulated_ns", 0.into()),
-        ("throughput", 1e300.into()),
-        ("unhandled_share", 7.0.into()),
-        ("steady_ns", (damaged["points"][0]["steady_band"]["low_ns"].as_i64().unwrap() + 1).into()),
-        ("throughput_per_rank", 1e9.into()),
-    ];
-    for (field, value) in wrong {
-        let sound = std::mem::replace(&mut damaged["points"][0][field], value);
-        fs::write(&merge[2], damaged.to_string()).unwrap();
-        let said = failure(1, &["sweep", "--merge", &merge[2], &merge[3]]);
-        assert!(said.contains("figures that no sweep gives"), "{field}: {said}");
-        damaged["points"][0][field] = sound;
-    }
-    let endless = ["sweep", &sample, "--knob", "dram_bw", "1..2x10000", "--knob", "flops", "1..2x10000"];
-    assert!(failure(2, &endless).contains("100000000 points, at most 100000 at a time"));
-    assert!(failure(2, &["sweep", &sample, "--shard", "3/2"]).contains("expected I/N with I from 1 to N"));
-}
-
-#[test]
-fn parts_of_different_sweeps_are_not_merged() {
-    let (sample, folder) = (sample(GPU), tempfile::tempdir().unwrap());
-    let write = |name: &str, part: &Value| {
-        let file = folder.path().join(name).display().to_string();
-        fs::write(&file, part.to_string()).unwrap();
-        file
-    };
-    let sweep = |name: &str, more: &[&str]| write(name, &json(&[&["sweep", &sample], more].concat()));
-    let knob = ["--knob", "dram_bw", "0.5..2x4"];
-    let first = sweep("first", &[&knob[..], &["--shard", "1/2"]].concat());
-    let merged = |other: &str| failure(1, &["sweep", "--merge", &first, other]);
-    let others: [(&[&str], &str); 7] = [
-        (&["--knob", "flops", "0.5..2x4", "--shard", "2/2"], "different knobs"),
-        (&["--knob", "dram_bw", "0.5..8x4", "--shard", "2/2"], "different values"),
-        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--step", "scale kind=kernel x2"], "different edits"),
-        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--gpu", "H100"], "different edits"),
-        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--iteration", "0"], "different iterations"),
-        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/2", "--all-ranks"], "different inputs"),
-        (&["--knob", "dram_bw", "0.5..2x4", "--shard", "2/3"], "expected each part once, found 1/2, 2/3"),
-    ];
-    for (arguments, expected) in others {
-        let said = merged(&sweep("other", arguments));
-        assert!(said.contains(expected), "{arguments:?}: {said}");
-    }
-    let second = json(&[&["sweep", &sample], &knob[..], &["--shard", "2/2"]].concat());
-    let mut short = second.clone();
-    short["points"].as_array_mut().unwrap().remove(0);
-    assert!(merged(&write("other", &short)).contains("1 of 4 points are missing"));
-    let mut strange = second.clone();
-    strange["points"][1]["knobs"]["dram_bw"] = 3.0.into();
-    assert!(merged(&write("other", &strange)).contains("dram_bw=3 is no point of this part"));
-    let mut older = second;
-    older.as_object_mut().unwrap().remove("sweep");
-    assert!(merged(&write("other", &older)).contains("does not say which sweep it is a part of"));
-    assert!(failure(1, &["sweep", "--merge", &first]).contains("2 of 4 points are missing"));
 }
 
 #[test]
@@ -506,16 +353,6 @@ fn a_trace_that_is_not_there_fails_beside_one_that_replays() {
 }
 
 #[test]
-fn a_script_that_compares_a_trace_with_itself_fails_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = format!("expect iteration > 1ns\ncompare {}\nexpect iteration > 1ns\n", sample(GPU));
-    let (status, answer, said) = run_script(folder.path(), &script);
-    assert_ne!(status, 0, "{answer} {said}");
-    let lines = answer["lines"].as_array().unwrap();
-    assert_eq!((&lines[0]["status"], &lines[1]["status"]), (&"holds".into(), &"error".into()), "{answer}");
-}
-
-#[test]
 fn a_device_inherited_over_a_thousand_others_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let parent = |at: usize| if at == 0 { "H100-SXM".to_owned() } else { format!("X{}", at - 1) };
@@ -610,159 +447,6 @@ fn the_prompt_and_scenario_files_refuse_what_the_command_line_refuses() {
 }
 
 #[test]
-fn a_comparison_is_written_as_a_report_and_replaces_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("both.md").display().to_string();
-    let arguments = ["compare", &sample(GPU), "--step", "scale kind=T1 x3", "-o", &path];
-    let answer = json(&arguments);
-    let text = fs::read_to_string(&path).unwrap();
-    let of_side = |at: usize| answer["sides"][at]["iteration_ns"].as_i64().unwrap();
-    assert!(of_side(1) > of_side(0));
-    assert!(text.contains("Side by side") && text.contains("scale kind=T1 x3") && text.contains("slower"), "{text}");
-    assert!(failure(1, &arguments).contains("exists already"));
-    let other = ["compare", &sample(GPU), "--step", "scale kind=T1 x3", "-o", "both.svg"];
-    assert!(failure(1, &other).contains("expected .md or .html"));
-}
-
-#[test]
-fn a_report_holds_the_figures_of_the_json_answer_and_stands_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str| {
-        let path = folder.path().join(name);
-        let step = "scale kind=T1 x0.5";
-        retime().args(["export", &sample(GPU), "--step", step, "-o"]).arg(&path).assert().success();
-        fs::read_to_string(path).unwrap()
-    };
-    let answer = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
-    let ms = |field: &str| format!("{:.2} ms", answer[field].as_f64().unwrap() / 1e6);
-    let markdown = write("report.md");
-    assert!(markdown.contains(&format!("{} → {}", ms("base_steady_ns"), ms("steady_ns"))), "{markdown}");
-    for heading in ["## Steps", "## Critical path", "## Largest gaps", "## Where the times come from"] {
-        assert!(markdown.contains(heading), "{heading}");
-    }
-    assert!(markdown.contains("--step 'scale kind=T1 x0.5'"), "{markdown}");
-    let html = write("report.html");
-    assert!(html.contains("<svg") && html.ends_with("</html>\n"));
-    assert!(!html.contains("src=") && !html.contains("href="), "it loads something");
-}
-
-#[test]
-fn a_report_has_charts_of_roofs_and_batches_or_says_why_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.html");
-    let written = |trace: &str, more: &[&str]| {
-        retime().args(["export", trace, "--force", "-o"]).arg(&path).args(more).assert().success();
-        fs::read_to_string(&path).unwrap()
-    };
-    let vgg = sample("public/vgg13-train-h100.json.gz");
-    let html = written(&vgg, &["--step", "mixed-precision bf16"]);
-    for shown in
-        ["roofs of H100-SXM", ">bf16 989 TFLOP/s<", ">tf32 495 TFLOP/s<", "Samples per second", "has 80.00 GiB"]
-    {
-        assert!(html.contains(shown), "{shown}");
-    }
-    // The present batch is a point of the chart, with the iteration that `simulate` gives.
-    let answer = json(&["simulate", &vgg, "--step", "mixed-precision bf16"]);
-    let present = format!("{:.1} ms", answer["steady_ns"].as_f64().unwrap() / 1e6);
-    assert!(html.lines().any(|line| line.contains("<title>512: ") && line.contains(&present)), "{present}");
-    let html = written("tests/inputs/unsorted.json", &[]);
-    assert!(html.contains("no chart of rooflines: ") && html.contains("no chart of batch sizes: "), "{html}");
-}
-
-#[test]
-fn the_picture_shows_every_lane_and_what_is_critical() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("timeline.svg");
-    retime().args(["export", &sample(GPU), "-o"]).arg(&path).assert().success();
-    let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains(">stream 7</text>") && text.contains(">thread "));
-    assert!(text.contains(">gemm</text>") && text.contains("fill=\"#d1242f\""));
-    let opened = text.matches("<rect").count();
-    assert_eq!(opened, text.matches("</rect>").count() + text.matches("/>").count() - text.matches("<line").count());
-}
-
-#[test]
-fn an_exported_trace_opens_again_with_the_same_figures_untouched_and_edited() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, steps) in [("same.json", &[][..]), ("edited.json", &["--step", "scale kind=T1 x0.5", "--gpu", "H100"])] {
-        let path = folder.path().join(name).display().to_string();
-        retime().args(["export", &sample(GPU), "-o", &path]).args(steps).assert().success();
-        let before = json(&[&["simulate", &sample(GPU)], steps].concat());
-        let after = json(&["simulate", &path]);
-        assert_eq!(after["measured_ns"], before["simulated_ns"], "{name}");
-        for field in ["simulated_ns", "gpu_busy", "kernel_only_ns"] {
-            let (a, b) = (after[field].as_f64().unwrap(), before[field].as_f64().unwrap());
-            assert!((a / b - 1.0).abs() < 1e-3, "{name}: {field} {a} {b}");
-        }
-        let steps = &json(&["info", &path])["traces"][0];
-        let last = steps["iterations"].as_array().unwrap().last().unwrap().clone();
-        assert_eq!(last["duration_ns"], before["simulated_ns"], "the step lasts through its synchronisation");
-    }
-}
-
-/// A tool that rounds starts up and ends down to whole microseconds gives no event of a device a negative length.
-#[test]
-fn an_export_says_what_it_does_not_hold() {
-    let folder = tempfile::tempdir().unwrap();
-    retime().current_dir(&folder).args(["export", &sample(GPU), "-o", "-"]).assert().code(2);
-    assert!(!folder.path().join("-").exists(), "a dash is no file");
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    let same = json(&["export", &sample(GPU), "--step", "scale kind=kernel x0.5", "-o", &path("same.json")]);
-    assert!(same.get("opened_again").is_none(), "{same}");
-    let job = sample("public/dlrm-v100x8");
-    fs::create_dir(path("ranks")).unwrap();
-    let other = json(&["export", &job, "--format", "chrome", "--step", "accumulate 4", "-o", &path("ranks")]);
-    let again = json(&["simulate", &path("ranks")]);
-    let ms = |ns: &Value| ns.as_f64().unwrap() / 1e6;
-    let own = ms(&json(&["simulate", &job, "--step", "accumulate 4"])["steady_ns"]);
-    let same = ms(&again["steady_ns"]);
-    assert!((same / own - 1.0).abs() > 0.005, "{own} {same}");
-    assert_eq!(other["opened_again"], format!("opened again it has {same:.2} ms for {own:.2} ms"));
-    // However exact the file says that it is, both figures are the prediction.
-    for rank in fs::read_dir(path("ranks")).unwrap().map(|entry| entry.unwrap().path()) {
-        let text = fs::read_to_string(&rank).unwrap();
-        let (before, rest) = text.split_once("\"retimeError\":").unwrap();
-        let after = &rest[rest.find(',').unwrap()..];
-        fs::write(&rank, format!("{before}\"retimeError\":0.0{after}")).unwrap();
-    }
-    let exact = json(&["simulate", &path("ranks")]);
-    let band = &exact["steady_band"];
-    let [low, high, measured] =
-        [&band["low_ns"], &band["high_ns"], &exact["measured_ns"]].map(|ns| ns.as_i64().unwrap());
-    assert!(low <= measured && measured <= high, "{low} {measured} {high}");
-}
-
-#[test]
-fn exported_device_work_contains_a_whole_microsecond_or_stands_on_one_and_opens_again_as_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    let vgg = sample("public/vgg13-train-h100.json.gz");
-    for (name, steps) in [("same.json", &[][..]), ("edited.json", &["--step", "scale kind=kernel x0.37"])] {
-        let path = folder.path().join(name).display().to_string();
-        retime().args(["export", &vgg, "-o", &path]).args(steps).assert().success();
-        let trace: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let of_device = |event: &&Value| ["kernel", "gpu_memset", "gpu_memcpy"].iter().any(|it| event["cat"] == *it);
-        let events: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().filter(of_device).collect();
-        let rounded = |event: &&Value| {
-            let (start, length) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
-            (start + length).floor() - start.ceil()
-        };
-        assert!(events.iter().all(|event| rounded(event) >= 0.0), "{name}");
-        assert!(events.iter().any(|event| event["args"]["retime start"].is_number()), "{name} has short memsets");
-        let (before, after) = (json(&[&["simulate", &vgg], steps].concat()), json(&["simulate", &path]));
-        assert_eq!(after["measured_ns"], before["simulated_ns"], "{name}");
-        let again = folder.path().join(format!("again-{name}")).display().to_string();
-        retime().args(["export", &path, "-o", &again]).assert().success();
-        let starts = |path: &str| -> Vec<String> {
-            let trace: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-            let all = trace["traceEvents"].as_array().unwrap().iter();
-            let own = |event: &Value| event["args"].get("retime start").unwrap_or(&event["ts"]).to_string();
-            all.filter(|event| event["cat"] == "gpu_memset").map(own).collect()
-        };
-        assert_eq!(starts(&path), starts(&again), "{name}");
-    }
-}
-
-#[test]
 fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
     let table = sample("alexnet.toml");
     let time = |device: &str| {
@@ -778,59 +462,6 @@ fn a_table_of_layers_is_timed_on_a_gpu_and_moves_to_another() {
     let flop = points["points"][0]["flop"].as_f64().unwrap();
     // 714 188 480 multiply-accumulates of convolutions and products worked out by hand, and little else.
     assert!((flop / (2.0 * 714_188_480.0) - 1.0).abs() < 0.02, "{flop}");
-}
-
-/// Runs a script in a folder of its own; gives status, JSON answer and standard error.
-#[cfg(feature = "tui")]
-fn run_script(folder: &Path, script: &str) -> (i32, Value, String) {
-    let path = folder.join("script.retime");
-    fs::write(&path, script).unwrap();
-    let output = retime().arg("run").arg(&path).args([&sample(GPU), "--json"]).current_dir(folder).output().unwrap();
-    let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    (output.status.code().unwrap(), answer, String::from_utf8(output.stderr).unwrap())
-}
-
-#[cfg(feature = "tui")]
-#[test]
-fn a_script_edits_expects_and_exports() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = "# halves T1\nexpect replay_error within 1%\nstep scale kind=T1 x0.5\nexpect gain > 5%\nview gaps\n\
-        undo\nexpect gain = 0%\nredo\nexport! gaps.md\nexport! markdown report.md\nsave steps.toml\nreset\nload steps.toml\nexpect gain > 5%\n";
-    let (status, answer, said) = run_script(folder.path(), script);
-    assert_eq!((status, said.as_str()), (0, ""), "{answer}");
-    let lines = answer["lines"].as_array().unwrap();
-    assert_eq!(lines.len(), 13);
-    assert_eq!((&lines[1]["line"], &lines[1]["status"]), (&3.into(), &"done".into()));
-    assert_eq!(lines[2]["status"], "holds");
-    let edited = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
-    assert_eq!(lines[2]["simulated_ns"], edited["simulated_ns"]);
-    assert!(fs::read_to_string(folder.path().join("report.md")).unwrap().contains("## Steps"));
-    assert!(fs::read_to_string(folder.path().join("gaps.md")).unwrap().contains("gaps\n"), "the view that is open");
-}
-
-#[cfg(feature = "tui")]
-#[test]
-fn a_failing_expectation_exits_with_three_and_names_line_expected_and_got() {
-    let folder = tempfile::tempdir().unwrap();
-    let (status, answer, said) = run_script(folder.path(), "\nexpect iteration < 1ms\nexpect batch = 256\n");
-    assert_eq!(status, 3);
-    assert!(said.contains("script.retime, line 2: expected iteration < 1ms, got iteration "), "{said}");
-    assert_eq!(answer["status"], "fails");
-    assert_eq!(answer["lines"][1]["status"], "holds", "the rest is played");
-}
-
-#[cfg(feature = "tui")]
-#[test]
-fn a_step_without_effect_fails_a_script_unless_the_next_line_expects_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let (status, answer, said) =
-        run_script(folder.path(), "step remove name=nothing\nstep scale kind=T1 x0.5\nexpect gain > 5%\n");
-    assert_eq!((status, &answer["lines"][1]["status"]), (3, &"done".into()), "said once: {said}");
-    assert!(said.contains("line 1: expected an effect, got none of remove name=nothing: nothing matches"), "{said}");
-    let expected = "step remove name=nothing\nexpect no-effect\nundo\nexpect no-effect = 0\nexpect replay < 1%\n\
-        step remove name=nothing\nexpect no-effect\nstep scale * x1\nbatch 256\nexpect not-modelled < 5 %\n";
-    let (status, _, said) = run_script(folder.path(), expected);
-    assert_eq!(status, 0, "{said}");
 }
 
 #[test]
@@ -849,42 +480,6 @@ fn what_a_step_says_has_a_kind_and_a_share() {
         let texts = answer["steps"][step]["effects"].as_array().unwrap().iter().map(|effect| &effect["text"]);
         assert!(texts.eq(answer["steps"][step]["unhandled"].as_array().unwrap()), "{line}: {answer}");
     }
-}
-
-#[cfg(feature = "tui")]
-#[test]
-fn a_line_that_cannot_be_carried_out_ends_the_script_with_one() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("there.md"), "precious").unwrap();
-    for (script, expected) in [
-        ("step scael kind=T1 x2\nundo\n", "did you mean `scale`?"),
-        ("export there.md\nundo\n", "exists already"),
-        ("open absent.json\nundo\n", "absent.json"),
-        ("learn absent.json\nundo\n", "absent.json"),
-        ("learn\nundo\n", "another batch size"),
-        ("expect iteraton < 1ms\nundo\n", "did you mean `iteration`?"),
-    ] {
-        let (status, answer, said) = run_script(folder.path(), script);
-        assert_eq!(status, 1, "{script}{said}");
-        assert!(said.contains("line 1: ") && said.contains(expected), "{said}");
-        assert_eq!(answer["lines"].as_array().unwrap().len(), 1, "{answer}");
-    }
-    assert_eq!(fs::read_to_string(folder.path().join("there.md")).unwrap(), "precious");
-}
-
-#[cfg(feature = "tui")]
-#[test]
-fn a_recorded_session_plays_to_the_same_scenario() {
-    let folder = tempfile::tempdir().unwrap();
-    let record = "record taken.retime\nstep scale kind=T1 x0.5\nbatch 512\nchoose 1\ntoggle\nview path\nrecord\nundo\n";
-    let (status, answer, said) = run_script(folder.path(), record);
-    assert_eq!((status, said.as_str()), (0, ""));
-    let taken = fs::read_to_string(folder.path().join("taken.retime")).unwrap();
-    let lines: Vec<&str> = taken.lines().skip(1).collect();
-    assert_eq!(lines, ["step scale kind=T1 x0.5", "batch 512", "choose 1", "toggle", "view path"]);
-    let (status, again, _) = run_script(folder.path(), &taken);
-    assert_eq!(status, 0);
-    assert_eq!(again["lines"][4]["simulated_ns"], answer["lines"][5]["simulated_ns"]);
 }
 
 #[test]
@@ -1039,38 +634,6 @@ fn layers_of_an_edited_run_take_their_edited_times() {
     };
     let half = time("scale kind=op x0.5") / time("scale kind=op x1");
     assert!((0.4..0.7).contains(&half), "{half}");
-}
-
-#[test]
-fn several_ranks_are_exported_as_a_job_that_replays_to_the_same_figures() {
-    let folder = tempfile::tempdir().unwrap();
-    let ranks = [0, 1].map(|rank| sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz")));
-    let into = folder.path().join("ranks");
-    for (out, files, steps) in [
-        (format!("{}/", into.display()), ["ranks/rank0.json", "ranks/rank1.json"], &[][..]),
-        (
-            folder.path().join("edited.json").display().to_string(),
-            ["rank0.edited.json", "rank1.edited.json"],
-            &["--step", "scale name~embedding x2"],
-        ),
-    ] {
-        let given = [&["export", ranks[0].as_str(), &ranks[1], "-o", &out], steps].concat();
-        retime().args(&given).assert().success();
-        assert!(failure(1, &given).contains("exists already"));
-        let written = files.map(|file| folder.path().join(file).display().to_string());
-        let before = json(&[&["simulate", ranks[0].as_str(), &ranks[1]], steps].concat());
-        let after = json(&["simulate", &written[0], &written[1]]);
-        let info = json(&["info", &written[0], &written[1]]);
-        assert_eq!(info["traces"].as_array().unwrap().len(), 1, "one job");
-        assert_eq!(after["ranks"].as_array().unwrap().len(), 2);
-        for field in ["measured_ns", "simulated_ns"] {
-            let (a, b) = (after[field].as_f64().unwrap(), before["simulated_ns"].as_f64().unwrap());
-            assert!((a / b - 1.0).abs() < 0.01, "{out} {field}: {a} {b}");
-        }
-    }
-    // More traces beside those of a job would make the folder hold two.
-    let into = format!("{}/", into.display());
-    assert!(failure(1, &["export", &into, "-o", &into, "--force"]).contains("holds the traces"));
 }
 
 #[test]

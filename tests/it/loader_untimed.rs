@@ -112,3 +112,38 @@ fn one_job_that_cannot_be_modelled_is_a_diagnostic_of_the_others() {
     let found = loaded[0].diagnostics();
     assert_eq!((loaded.len(), found.count("nothing-to-model"), found.count("unreadable-file")), (1, 1, 1));
 }
+
+/// Bytes of all copies to the device, largest first.
+fn copied_to_the_device(loaded: &Loaded) -> Vec<u64> {
+    let graph = &loaded.replay.resolved.graph;
+    let own = loaded.base.iteration_tasks();
+    let tasks = graph.tasks.node_indices().filter(|node| own[node.index()]).map(|node| &graph.tasks[node]);
+    let copies = tasks.filter(|task| task.kind == TaskKind::Memcpy && graph.names.get(task.name).contains("HtoD"));
+    let mut bytes: Vec<u64> = copies.map(|task| task.bytes.0).collect();
+    bytes.sort_by_key(|&bytes| std::cmp::Reverse(bytes));
+    bytes
+}
+
+#[test]
+fn an_execution_trace_of_a_gpu_tells_what_is_copied_to_it() {
+    for name in ["mlp-b4096-fp32-cuda", "dlrm-default-b512-fp32-cuda", "dlrm-mlperf-fused-b512-fp32-cuda"] {
+        let of = |ending: &str| load(sample(&format!("h100/{name}.{ending}.json.gz")));
+        let (told, recorded) = (of("et"), of("kineto"));
+        assert!(!copied_to_the_device(recorded).is_empty());
+        assert_eq!(copied_to_the_device(told), copied_to_the_device(recorded), "{name}");
+        let placed = on(&engine(), told, "H100").summary.kernel_only_ns;
+        let off = placed.0 as f64 / recorded.replay.summary.kernel_only_ns.0 as f64 - 1.0;
+        assert!(off.abs() < 0.25, "{name}: {placed}, {off:+.2}");
+        let found = told.diagnostics();
+        let assumed: Vec<_> = found.sorted().into_iter().filter(|it| it.code == "predicted-so").collect();
+        let is_of_copies = |text: &str| text.contains("copied without a wait of the host: taken as from or to pinned");
+        assert!(assumed.iter().any(|it| is_of_copies(&it.message)), "{name}: {assumed:?}");
+    }
+}
+
+#[test]
+fn what_a_placement_assumes_is_told_of_what_is_predicted() {
+    let found = load(sample(ALONE)).diagnostics();
+    let assumed: Vec<_> = found.sorted().into_iter().filter(|it| it.code == "predicted-so").collect();
+    assert!(assumed.iter().any(|it| it.message.contains("copied from memory that is not pinned")), "{assumed:?}");
+}

@@ -1,11 +1,13 @@
 //! From where to where an iteration is measured, and how often it repeats: loops whose period is known by construction.
 
-use retime::session::Timeline;
+use retime::session::{Outcome, Timeline};
 use retime_core::engine::{Loaded, Summary};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::{Scenario, parse_step};
 use retime_core::trace::OpenOptions;
+use retime_core::units::DurNs;
 
+use crate::support::jobs::loaded;
 use crate::support::{engine, sample};
 
 /// A loop of `count` iterations, each of which takes a millisecond from its start to that of the next.
@@ -269,4 +271,27 @@ fn ranks_on_unlike_numbers_of_batches_count_theirs_and_hold_one_set_of_parameter
     assert_eq!(summary([[64, 0, 0, 0], [64; 4]]), (320.0, vec![4, 4]));
     assert_eq!(summary([[64; 4], [32; 4]]), (384.0, vec![4, 4]));
     assert_eq!(summary([[64; 4]; 2]), (512.0, vec![4]), "one stands for both");
+}
+
+#[test]
+fn work_on_a_stream_of_its_own_takes_its_time_in_every_step() {
+    let count = |outcome: &Outcome| {
+        let inserted = outcome.resolved.added.iter().filter(|added| &*added.name == "k");
+        inserted.count() as i64
+    };
+    for (trace, after) in [
+        ("h200/mlp-b4096-fp32-cuda.kineto.json.gz", "name~addmm"),
+        ("h200/resnet50-b32-fp32-cuda.kineto.json.gz", "family=conv"),
+        ("h100/mlp-b4096-tf32-cuda.kineto.json.gz", "name~addmm"),
+    ] {
+        let engine = engine();
+        let loaded = loaded(&[sample(trace)]);
+        let line = format!("insert kernel k 1ms on stream 99 after {after}");
+        let outcome = engine.evaluate(loaded, &Scenario::parse([line.as_str()]).unwrap(), 0);
+        let (summary, each) = (&outcome.summary, DurNs(1_000_000));
+        let added = summary.device_time.added_ns;
+        assert!(added >= each && added.0 % each.0 == 0 && added.0 <= count(&outcome) * each.0, "{trace}: {added}");
+        assert!(summary.steady_ns >= added && summary.simulated_ns >= added, "{trace}: {} {added}", summary.steady_ns);
+        assert!(summary.steady_ns <= added + summary.base_steady_ns, "{trace}: {} {added}", summary.steady_ns);
+    }
 }

@@ -2,10 +2,11 @@
 #![cfg(feature = "tui")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::support::program::{json, retime};
-use crate::support::sample;
+use serde_json::Value;
+
+use crate::support::program::{json, retime, sample};
 
 /// Plays `script` in a folder of its own on a sample; the folder.
 fn played(script: &str, trace: &str, is_success: bool) -> tempfile::TempDir {
@@ -21,13 +22,23 @@ fn lines(folder: &Path, file: &str) -> Vec<String> {
     fs::read_to_string(folder.join(file)).unwrap().lines().map(str::to_owned).collect()
 }
 
+/// Runs a script in a folder of its own; gives status, JSON answer and standard error.
+fn run_script(folder: &Path, script: &str) -> (i32, Value, String) {
+    let path = folder.join("script.retime");
+    fs::write(&path, script).unwrap();
+    let output = retime().arg("run").arg(&path).args([&sample(GPU), "--json"]).current_dir(folder).output().unwrap();
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code().unwrap(), answer, String::from_utf8(output.stderr).unwrap())
+}
+
 const CAPTURE: &str = "h100/resnet50-b32-fp32-cuda.kineto.json.gz";
+const GPU: &str = "dlrm-ddp-b256-on-v100.predicted.json.gz";
 
 #[test]
 fn a_view_that_a_script_writes_is_of_the_steps_before() {
     let script = "step mixed-precision bf16\nview operators\nexport! ops.csv\nexport! ops.md\n";
     let folder = played(script, CAPTURE, true);
-    let path = sample(CAPTURE).display().to_string();
+    let path = sample(CAPTURE);
     let answer = json(&["ops", &path, "--level", "model", "--step", "mixed-precision bf16"]);
     let device_ms = answer["rows"][0]["device_ns"].as_f64().unwrap() / 1e6;
     let model = lines(folder.path(), "ops.csv").into_iter().find(|line| line.starts_with("▾ model,")).unwrap();
@@ -44,7 +55,7 @@ fn what_a_view_computes_for_itself_is_there_before_the_next_line() {
 
 #[test]
 fn the_line_after_another_iteration_is_about_that_one() {
-    let path = sample(CAPTURE).display().to_string();
+    let path = sample(CAPTURE);
     let measured =
         |index: &str| json(&["simulate", &path, "--iteration", index])["measured_ns"].as_f64().unwrap() / 1e6;
     let (first, last) = (measured("0"), measured("3"));
@@ -57,35 +68,95 @@ fn the_line_after_another_iteration_is_about_that_one() {
 }
 
 #[test]
-fn batch_sizes_are_given_once_and_whole() {
-    let path: PathBuf = sample(CAPTURE);
-    for (command, arguments, why) in [
-        ("sweep", &["--batch", "64,128", "--batch", "32"][..], "there twice"),
-        ("sweep", &["--batch", "64.5"][..], "no whole number"),
-        ("sweep", &["--batch", "64,64.5,66"][..], "64.5 is no whole number"),
-        ("sweep", &["--knob", "accumulate", "1.5,2"][..], "1.5 is no whole number"),
-        ("layers", &["--batch", "64,128", "--batch", "32"][..], "there twice"),
-        ("layers", &["--batch", "64.5"][..], "no whole number"),
-    ] {
-        let output = retime().arg(command).arg(&path).args(arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(why), "{arguments:?}: {said}");
-    }
+fn a_script_that_compares_a_trace_with_itself_fails_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("expect iteration > 1ns\ncompare {}\nexpect iteration > 1ns\n", sample(GPU));
+    let (status, answer, said) = run_script(folder.path(), &script);
+    assert_ne!(status, 0, "{answer} {said}");
+    let lines = answer["lines"].as_array().unwrap();
+    assert_eq!((&lines[0]["status"], &lines[1]["status"]), (&"holds".into(), &"error".into()), "{answer}");
 }
 
 #[test]
-fn shards_put_together_are_the_whole_sweep_with_what_was_said_of_it() {
-    let (path, folder) = (sample(CAPTURE).display().to_string(), tempfile::tempdir().unwrap());
-    let sweep = |more: &[&str]| json(&[&["sweep", path.as_str(), "--batch", "8,16,24"], more].concat());
-    let parts: Vec<String> = ["1/2", "2/2"]
-        .into_iter()
-        .map(|shard| {
-            let file = folder.path().join(shard.replace('/', "of"));
-            fs::write(&file, sweep(&["--shard", shard]).to_string()).unwrap();
-            file.display().to_string()
-        })
-        .collect();
-    let (merged, whole) = (json(&["sweep", "--merge", &parts[0], "--merge", &parts[1]]), sweep(&[]));
-    assert_eq!(merged["points"], whole["points"]);
-    assert_eq!(merged["diagnostics"], whole["diagnostics"]);
+fn a_script_edits_expects_and_exports() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "# halves T1\nexpect replay_error within 1%\nstep scale kind=T1 x0.5\nexpect gain > 5%\nview gaps\n\
+        undo\nexpect gain = 0%\nredo\nexport! gaps.md\nexport! markdown report.md\nsave steps.toml\nreset\nload steps.toml\nexpect gain > 5%\n";
+    let (status, answer, said) = run_script(folder.path(), script);
+    assert_eq!((status, said.as_str()), (0, ""), "{answer}");
+    let lines = answer["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 13);
+    assert_eq!((&lines[1]["line"], &lines[1]["status"]), (&3.into(), &"done".into()));
+    assert_eq!(lines[2]["status"], "holds");
+    let edited = json(&["simulate", &sample(GPU), "--step", "scale kind=T1 x0.5"]);
+    assert_eq!(lines[2]["simulated_ns"], edited["simulated_ns"]);
+    assert!(fs::read_to_string(folder.path().join("report.md")).unwrap().contains("## Steps"));
+    assert!(fs::read_to_string(folder.path().join("gaps.md")).unwrap().contains("gaps\n"), "the view that is open");
+}
+
+#[test]
+fn a_failing_expectation_exits_with_three_and_names_line_expected_and_got() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, answer, said) = run_script(folder.path(), "\nexpect iteration < 1ms\nexpect batch = 256\n");
+    assert_eq!(status, 3);
+    assert!(said.contains("script.retime, line 2: expected iteration < 1ms, got iteration "), "{said}");
+    assert_eq!(answer["status"], "fails");
+    assert_eq!(answer["lines"][1]["status"], "holds", "the rest is played");
+}
+
+#[test]
+fn a_step_without_effect_fails_a_script_unless_the_next_line_expects_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, answer, said) =
+        run_script(folder.path(), "step remove name=nothing\nstep scale kind=T1 x0.5\nexpect gain > 5%\n");
+    assert_eq!((status, &answer["lines"][1]["status"]), (3, &"done".into()), "said once: {said}");
+    assert!(said.contains("line 1: expected an effect, got none of remove name=nothing: nothing matches"), "{said}");
+    let expected = "step remove name=nothing\nexpect no-effect\nundo\nexpect no-effect = 0\nexpect replay < 1%\n\
+        step remove name=nothing\nexpect no-effect\nstep scale * x1\nbatch 256\nexpect not-modelled < 5 %\n";
+    let (status, _, said) = run_script(folder.path(), expected);
+    assert_eq!(status, 0, "{said}");
+}
+
+#[test]
+fn a_line_that_cannot_be_carried_out_ends_the_script_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("there.md"), "precious").unwrap();
+    for (script, expected) in [
+        ("step scael kind=T1 x2\nundo\n", "did you mean `scale`?"),
+        ("export there.md\nundo\n", "exists already"),
+        ("open absent.json\nundo\n", "absent.json"),
+        ("learn absent.json\nundo\n", "absent.json"),
+        ("learn\nundo\n", "another batch size"),
+        ("expect iteraton < 1ms\nundo\n", "did you mean `iteration`?"),
+    ] {
+        let (status, answer, said) = run_script(folder.path(), script);
+        assert_eq!(status, 1, "{script}{said}");
+        assert!(said.contains("line 1: ") && said.contains(expected), "{said}");
+        assert_eq!(answer["lines"].as_array().unwrap().len(), 1, "{answer}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("there.md")).unwrap(), "precious");
+}
+
+#[test]
+fn a_recorded_session_plays_to_the_same_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = "record taken.retime\nstep scale kind=T1 x0.5\nbatch 512\nchoose 1\ntoggle\nview path\nrecord\nundo\n";
+    let (status, answer, said) = run_script(folder.path(), record);
+    assert_eq!((status, said.as_str()), (0, ""));
+    let taken = fs::read_to_string(folder.path().join("taken.retime")).unwrap();
+    let lines: Vec<&str> = taken.lines().skip(1).collect();
+    assert_eq!(lines, ["step scale kind=T1 x0.5", "batch 512", "choose 1", "toggle", "view path"]);
+    let (status, again, _) = run_script(folder.path(), &taken);
+    assert_eq!(status, 0);
+    assert_eq!(again["lines"][4]["simulated_ns"], answer["lines"][5]["simulated_ns"]);
+}
+
+#[test]
+fn the_script_that_is_recorded_is_replaced_by_nothing() {
+    for line in ["save! taken.retime", "save taken.retime", "export! markdown taken.retime"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (status, _, said) = run_script(folder.path(), &format!("record taken.retime\nstep scale * x0.5\n{line}\n"));
+        assert!(status == 1 && said.contains("is being recorded to; :record ends that"), "{line}: {said}");
+        assert!(fs::read_to_string(folder.path().join("taken.retime")).unwrap().ends_with("step scale * x0.5\n"));
+    }
 }

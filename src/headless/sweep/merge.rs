@@ -98,6 +98,10 @@ struct Written {
     sweep: Option<Setup>,
     schema: u32,
     #[serde(default)]
+    batches: Option<u32>,
+    #[serde(default)]
+    replaced: Vec<String>,
+    #[serde(default)]
     diagnostics: Vec<Value>,
 }
 
@@ -108,6 +112,8 @@ struct Part {
     setup: Setup,
     traces: Vec<String>,
     points: Vec<SweepPoint>,
+    batches: Option<u32>,
+    replaced: Vec<String>,
     diagnostics: Vec<Value>,
 }
 
@@ -128,8 +134,9 @@ impl Part {
         if setup.knobs.is_empty() || setup.knobs.iter().any(|it| it.values.is_empty()) {
             return Err(eyre!("{file}: a sweep without values"));
         }
-        let Written { traces, points, diagnostics, .. } = written;
-        Ok(Self { file, shard, setup, traces, points, diagnostics })
+        let Written { traces, points, batches, replaced, diagnostics, .. } = written;
+        let replaced = replaced.iter().map(|step| printable(step)).collect();
+        Ok(Self { file, shard, setup, traces, points, batches, replaced, diagnostics })
     }
 
     /// How many of its points are missing, where those that are there are its own.
@@ -203,7 +210,9 @@ pub(super) fn run(args: &SweepArgs) -> Result<()> {
     let mut parts = args.merge.iter().map(|path| Part::read(path)).collect::<Result<Vec<Part>>>()?;
     parts.sort_by_key(|part| part.shard);
     check(&parts)?;
-    let traces = parts.first().map(|part| part.traces.clone()).unwrap_or_default();
+    let first = parts.first();
+    let traces = first.map(|part| part.traces.clone()).unwrap_or_default();
+    let (batches, replaced) = first.map_or((None, Vec::new()), |part| (part.batches, part.replaced.clone()));
     let mut diagnostics: Vec<Value> = Vec::new();
     for diagnostic in parts.iter().flat_map(|part| &part.diagnostics) {
         if !diagnostics.contains(diagnostic) {
@@ -220,7 +229,8 @@ pub(super) fn run(args: &SweepArgs) -> Result<()> {
         }
     }
     let knobs: Vec<String> = points.first().map(|point| point.knobs.keys().cloned().collect()).unwrap_or_default();
-    let json = Merged { traces, answer: Answer::of(points, Shard::ALL, None), diagnostics };
+    let answer = Answer { batches, replaced, ..Answer::of(points, Shard::ALL, None) };
+    let json = Merged { traces, answer, diagnostics };
     let table = || table(&knobs, &json.answer.points);
     output::write(&args.common.input.output, &json, |out| describe(&table(), &json.answer, out), table)?;
     Ok(())

@@ -15,3 +15,14 @@ pub fn json(arguments: &[&str]) -> Value {
     assert_eq!(answer["schema"], 2, "{arguments:?}");
     answer
 }
+
+/// The path of a bundled trace as an argument.
+pub fn sample(name: &str) -> String {
+    super::sample(name).display().to_string()
+}
+
+/// Standard error of a command that must fail with `status`.
+pub fn failure(status: i32, arguments: &[&str]) -> String {
+    let output = retime().args(arguments).assert().code(status).get_output().stderr.clone();
+    String::from_utf8(output).unwrap()
+}

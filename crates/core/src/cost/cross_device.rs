@@ -256,7 +256,9 @@ impl CrossDevice<'_> {
         let adds = doublings(old, new) > 0.0
             && comparable.duration > before.duration
             && is_mostly_start(&old.shape, element_bytes(old), self.old.1);
-        let beyond = (correlation == ErrorCorrelation::Correlated).then(|| self.beyond_traffic(old, new)).flatten();
+        let is_correlated = correlation == ErrorCorrelation::Correlated;
+        let rate = is_correlated.then(|| self.beyond_traffic(old)).flatten();
+        let beyond = rate.map(|rate| rate * if adds { 1.0 } else { self.growth_on_old(&before, old, new) });
         ModelledChange::Either { before, comparable, alone, error, known, least, adds, beyond }
     }
 
@@ -268,15 +270,21 @@ impl CrossDevice<'_> {
         is_told && after.model != SHARED && domains.0 != domains.1
     }
 
+    /// The time of the new work over that of the old one where the old one ran.
+    fn growth_on_old(&self, before: &Estimate, old: &Work, new: &Work) -> f64 {
+        let after = (old != new).then(|| self.models.estimate_keyed(new, self.old.1, self.old.0)).flatten();
+        let times = after.map(|after| self.by_one_model((*before, after), old, new));
+        times.map_or(1.0, |(before, after)| after.duration.0 as f64 / before.duration.0.max(1) as f64)
+    }
+
     /// What a kernel of the framework's own that is bound by traffic takes beyond what its bytes explain goes into instructions and waiting:
-    /// how it changes with the multiprocessors, their clock and the bytes.
-    fn beyond_traffic(&self, old: &Work, new: &Work) -> Option<f64> {
+    /// how it changes with the multiprocessors and their clock.
+    fn beyond_traffic(&self, old: &Work) -> Option<f64> {
         let is_library = matches!(old.family, Family::Gemm | Family::Conv | Family::Attention);
         let rate = |device: &DeviceProfile| f64::from(device.sm_count) * device.clock_mhz;
         let (from, to) = (rate(self.old.1), rate(self.new.1));
-        let grows = new.bytes().0 as f64 / old.bytes().0.max(1) as f64;
         let is_comparable = self.old.1.is_amd == self.new.1.is_amd && from > 0.0 && to > 0.0;
-        (!is_library && is_comparable && is_bound_by_traffic(old, self.old.1)).then(|| grows * from / to)
+        (!is_library && is_comparable && is_bound_by_traffic(old, self.old.1)).then(|| from / to)
     }
 
     /// How the models' errors of a kernel on the two devices go together.
@@ -448,6 +456,20 @@ mod tests {
         assert!((moved.duration.0 - (after + before.scale(0.6)).0).abs() <= 3 && moved.duration > ratio, "{moved:?}");
         let (moved, ratio) = predict("H100-SXM", "H200", &streamed, 0.8);
         assert!((moved.duration.0 - ratio.0).abs() <= 3, "faster than its bytes: {moved:?} {ratio:?}");
+    }
+
+    #[test]
+    fn what_a_small_kernel_took_too_long_grows_on_another_device_as_it_does_on_its_own() {
+        let (models, catalog) = (CostModels::builtin().unwrap(), Catalog::builtin().unwrap());
+        let (small, large) = [1 << 14, 1 << 21].map(|bytes| movement_work(Family::Elementwise, bytes, bytes)).into();
+        let (from, to) = (catalog.find("V100").unwrap(), catalog.find("GV100").unwrap());
+        let measured = models.estimate(&small, from).unwrap().duration.scale(20.0);
+        let predict = |device| {
+            let old = Placed { work: Some(&small), device: from };
+            models.predict(Some(measured), old, Placed { work: Some(&large), device }).duration
+        };
+        let (own, other) = (predict(from), predict(to));
+        assert!(other >= own.scale(0.8) && other <= own.scale(1.6), "{own} on one, {other} on the other");
     }
 
     #[test]

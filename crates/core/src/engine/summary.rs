@@ -376,9 +376,10 @@ impl Summary {
         }
     }
 
-    /// Samples per iteration of the job; batches of a rank where the batch size is unknown.
+    /// Samples per iteration of the job; the batches that each rank runs in turn where the batch size is unknown.
     pub fn job_samples(&self) -> f64 {
-        self.samples() * f64::from(self.replicas)
+        let ranks = if self.batch.is_some() { self.replicas } else { 1 };
+        self.samples() * f64::from(ranks)
     }
 }
 

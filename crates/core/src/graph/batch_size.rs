@@ -171,6 +171,7 @@ mod tests {
                 phase: Phase::Forward,
                 forward: None,
                 module: NameId(0),
+                transfer: None,
             })
             .collect();
         candidates(&operators, &operands, &names)

@@ -8,17 +8,17 @@ use crate::units::{DurNs, TimeNs};
 
 use super::{DependencyKind, ExecutionGraph, LaneId, LaneKind, NodeId, RankPart, TaskKind};
 
-/// The step of a task, as the host issued it.
+/// The step of a task, as the host issued it; in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CopyStep {
+    /// None: the start of the recording, which keeps measured times.
+    Origin,
     /// Before the chosen one.
     Before,
     /// The chosen one.
     Chosen,
     /// After it: there because it shares the device with the chosen step's work.
     After,
-    /// None: the start of the recording, which keeps measured times.
-    Origin,
 }
 
 /// The tasks of an execution graph by step.

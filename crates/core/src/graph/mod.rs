@@ -36,7 +36,7 @@ pub use copies::{Copies, CopyStep};
 pub use dependency::{Dependency, DependencyKind};
 pub use iteration::IterationChoice;
 pub use operand::{Axes, DType, Operand, Operands, OperandsId};
-pub use operator::{Operator, OperatorId, Phase};
+pub use operator::{Operator, OperatorId, Phase, Transfer};
 pub(crate) use operator::{lookup_range, lookup_total_at};
 pub use passes::Pass;
 pub use stated::StatedWork;
@@ -127,6 +127,8 @@ pub struct RankPart {
     /// When each of the passes of its iteration begins, from the window's start: its backward pass where the iteration has several of
     /// them, else the step of a turn; fewer than two where it has one.
     pub passes: Vec<TimeNs>,
+    /// Whether its trace tells what is copied between host and device, though no copy was recorded.
+    pub tells_transfers: bool,
     /// The steps of optimizers of its iteration, else those of another step of the program, where the trace names any.
     pub optimizers: Vec<Optimizer>,
     /// Its clock, as it was before alignment.

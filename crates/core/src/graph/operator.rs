@@ -102,6 +102,17 @@ pub struct Operator {
     pub forward: Option<OperatorId>,
     /// Module path or source line where recorded; empty otherwise.
     pub module: NameId,
+    /// The copy between host and device that it is, where the trace tells that.
+    pub transfer: Option<Transfer>,
+}
+
+/// A copy of a tensor between the memory of the host and that of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whether the host's is the target.
+    pub to_host: bool,
+    /// Whether the program asked the host to wait for it.
+    pub is_waited_for: bool,
 }
 
 /// The name of a backward operator without that of the engine which ran it; any other as it is.

@@ -21,8 +21,10 @@ pub struct History {
 
 /// Scenarios that are kept beside the line of edits, at most.
 const MOST_SET_ASIDE: usize = 100;
-/// Edits that can be undone, at most: each holds all steps.
+/// Edits that can be undone, at most.
 const MOST_UNDONE: usize = 1_000;
+/// Steps that the states which undoing leads to have together, at most: each state holds all of its own.
+const MOST_STEPS_UNDONE: usize = 100_000;
 
 impl Default for History {
     fn default() -> Self {
@@ -113,20 +115,31 @@ impl History {
         self.dragged = None;
     }
 
-    fn replace(&mut self, scenario: Scenario, is_edit: bool) {
+    fn replace(&mut self, mut scenario: Scenario, is_edit: bool) {
         if *self.now == scenario {
             return;
         }
+        scenario.steps.shrink_to_fit();
         let before = std::mem::replace(&mut self.now, Arc::new(scenario));
         if is_edit {
             self.past.push(before);
-            let over = self.past.len().saturating_sub(MOST_UNDONE);
-            self.past.drain(..over);
+            self.forget();
         }
         self.set_aside.extend(self.future.drain(..).rev());
         let over = self.set_aside.len().saturating_sub(MOST_SET_ASIDE);
         self.set_aside.drain(..over);
         self.revision += 1;
+    }
+
+    /// Lets the oldest states go that are beyond what is kept; the last one stays.
+    fn forget(&mut self) {
+        let mut over = self.past.len().saturating_sub(MOST_UNDONE);
+        let mut steps: usize = self.past[over..].iter().map(|state| state.steps.len()).sum();
+        while steps > MOST_STEPS_UNDONE && over + 1 < self.past.len() {
+            steps -= self.past[over].steps.len();
+            over += 1;
+        }
+        self.past.drain(..over);
     }
 
     /// Goes back one edit; false when there is none.
@@ -262,6 +275,17 @@ mod tests {
         history.append(parse_step("scale kind=memcpy x0.5").unwrap());
         assert!(!history.redo());
         assert_eq!(lines(&history), ["scale kind=kernel x2", "scale kind=memcpy x0.5"]);
+    }
+
+    #[test]
+    fn long_scenarios_are_undone_less_often() {
+        let mut history = History::default();
+        for at in 1..=MOST_UNDONE {
+            history.append(parse_step(&format!("resize-batch {at}")).unwrap());
+        }
+        let kept: usize = history.states().map(|state| state.steps.len()).sum();
+        assert!((MOST_STEPS_UNDONE / 2..=MOST_STEPS_UNDONE + MOST_UNDONE).contains(&kept), "{kept}");
+        assert!(history.undo() && history.current().steps.len() == MOST_UNDONE - 1);
     }
 
     #[test]

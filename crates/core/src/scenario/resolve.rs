@@ -378,7 +378,8 @@ pub fn resolve(base: &Base, scenario: &Scenario, context: &Context) -> Resolved 
 fn report_cycles(reports: &mut [StepReport], cyclic: usize) {
     let last = reports.iter_mut().rev().find(|report| !report.summary.is_empty());
     if let (Some(report), 1..) = (last, cyclic) {
-        let left_out = format!("{cyclic} dependencies left out: tasks would have waited for one another");
+        let dependencies = if cyclic == 1 { "dependency" } else { "dependencies" };
+        let left_out = format!("{cyclic} {dependencies} left out: tasks would have waited for one another");
         report.say(Effect::assumption(left_out));
     }
 }

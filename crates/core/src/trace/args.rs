@@ -273,6 +273,15 @@ pub struct CollectiveArgs {
     pub out_split: NameId,
 }
 
+/// A copy of a tensor between the memory of the host and that of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whether the host's is the target.
+    pub to_host: bool,
+    /// Whether the program asked the host to wait for it (not `non_blocking`).
+    pub is_waited_for: bool,
+}
+
 /// A recorded synchronisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncArgs {

@@ -10,7 +10,7 @@ use super::order::{self, DAY};
 use super::track::TrackTable;
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OpenError, OperatorArgs, RankPlace,
-    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, TensorArgs, Trace, WorkArgs,
+    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, TensorArgs, Trace, Transfer, WorkArgs,
 };
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameId, NameTable, printable};
@@ -25,6 +25,7 @@ pub(super) struct TraceBuilder {
     pub(super) lists: TensorLists,
     pub(super) operators: SideTable<OperatorArgs>,
     pub(super) host_operators: Vec<EventId>,
+    pub(super) transfers: Option<SideTable<Transfer>>,
     pub(super) kernels: SharedTable<KernelArgs>,
     pub(super) works: SideTable<Option<WorkArgs>>,
     pub(super) copies: SideTable<CopyArgs>,
@@ -103,6 +104,7 @@ impl TraceBuilder {
             tensor_args,
             operators: self.operators,
             host_operators: self.host_operators,
+            transfers: self.transfers,
             kernels: self.kernels,
             works: self.works,
             copies: self.copies,

@@ -45,7 +45,7 @@ pub(crate) const MODULE_CALL: &str = "nn.Module: ";
 
 pub use args::{
     CollectiveArgs, CopyArgs, KernelArgs, MemoryArgs, OperatorArgs, Sequence, SideTable, SyncArgs, TensorArgs,
-    TensorArgsId, WorkArgs,
+    TensorArgsId, Transfer, WorkArgs,
 };
 pub(crate) use device_clock::CLOCK_ERROR;
 pub use error::OpenError;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OperatorArgs, SharedTable, SideTable,
-    SyncArgs, TensorArgs, Track, WorkArgs,
+    SyncArgs, TensorArgs, Track, Transfer, WorkArgs,
 };
 use crate::diagnostic::Diagnostics;
 use crate::intern::{NameId, NameTable, printable};
@@ -33,6 +33,9 @@ pub struct Trace {
     /// Operators that launched nothing, in order: they ran on the host beside a device, or copied a tensor onto itself. Only an execution
     /// trace tells, from their tensors.
     pub host_operators: Vec<EventId>,
+    /// Operators that copy a tensor between host and device; `None` where nothing tells on which of them tensors lie, or all lie on the
+    /// host. Only an execution trace tells.
+    pub transfers: Option<SideTable<Transfer>>,
     /// Launch configuration of kernels.
     pub kernels: SharedTable<KernelArgs>,
     /// What an export states of kernels and of operators on the host; `None` where it states that their work is not known.

@@ -106,6 +106,7 @@ mod tests {
             phase: Phase::Forward,
             forward: None,
             module: NameId(0),
+            transfer: None,
         }
     }
 

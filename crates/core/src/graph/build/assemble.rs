@@ -535,6 +535,7 @@ fn parts(
             clock,
             batches: 1,
             passes: Vec::new(),
+            tells_transfers: rank.input.trace.transfers.is_some(),
             optimizers: optimizers::find(rank.input.trace, &iteration(rank)),
             iteration: rank.window.name.clone(),
             window_start: zero,

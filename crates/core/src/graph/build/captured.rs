@@ -290,6 +290,7 @@ impl Captures {
                 phase: captured.phase,
                 forward: None,
                 module: graph.names.intern(self.names.get(captured.module)),
+                transfer: None,
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase};
+use crate::graph::{LaneId, Operands, OperandsId, Operator, OperatorId, Phase, Transfer};
 use crate::intern::{NameId, NameTable};
 use crate::trace::{EventId, MODULE_CALL, Sequence, TensorArgsId, Trace};
 use crate::units::TimeNs;
@@ -103,6 +103,11 @@ fn operator(
         }),
         forward: None,
         module: NameId(0),
+        transfer: trace
+            .transfers
+            .as_ref()
+            .and_then(|transfers| transfers.get(span.event))
+            .map(|it| Transfer { to_host: it.to_host, is_waited_for: it.is_waited_for }),
     }
 }
 

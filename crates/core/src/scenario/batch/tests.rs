@@ -31,6 +31,7 @@ fn model(rows: &[Row<'_>]) -> ExecutionGraph {
             phase: *phase,
             forward: None,
             module: NameId(0),
+            transfer: None,
         }
     });
     let operators = operators.collect();

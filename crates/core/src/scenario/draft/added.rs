@@ -29,8 +29,8 @@ pub enum Source {
     Layout(OperatorId, u16),
     /// The traced task that it takes the place of.
     InsteadOf(NodeId),
-    /// The argument of that number of an operator, copied from the host's memory to the device.
-    Input(OperatorId, u16),
+    /// The argument of that number of an operator, copied between host and device; which way, its name says.
+    Copied(OperatorId, u16, &'static str),
     /// The message of a collective that is packed, packed or unpacked beside it.
     Packs(Packed),
     /// A task that it repeats.
@@ -72,6 +72,12 @@ impl Cast {
 impl Source {
     /// How a profiler calls the copy of an input that is not in pinned memory.
     pub const INPUT_COPY: &'static str = "Memcpy HtoD (Pageable -> Device)";
+    /// How it calls one from pinned memory.
+    pub const PINNED_COPY: &'static str = "Memcpy HtoD (Pinned -> Device)";
+    /// How it calls the copy of a result to memory that is not pinned.
+    pub const READ_BACK: &'static str = "Memcpy DtoH (Device -> Pageable)";
+    /// How it calls one to pinned memory.
+    pub const PINNED_READ_BACK: &'static str = "Memcpy DtoH (Device -> Pinned)";
 }
 
 impl From<NodeId> for Node {
@@ -243,9 +249,9 @@ impl Draft<'_> {
             }
             Source::InsteadOf(node) => self.work(*node).cloned(),
             Source::Packs(packed) => Some(packed.work(Message::of(self.work_of(packed.of)?)?)),
-            Source::Input(operator, argument) => {
+            Source::Copied(operator, argument, name) => {
                 let bytes = self.operands(*operator)?.inputs.get(usize::from(*argument))?.bytes();
-                let (kind, name, phase) = (TaskKind::Memcpy, Source::INPUT_COPY, Phase::Data);
+                let (kind, phase) = (TaskKind::Memcpy, Phase::Data);
                 work_of(&Launch { kind, name, bytes, ranks: 0, phase }, &[], None).filter(|_| bytes > Bytes(0))
             }
             Source::Given | Source::Planned(_) | Source::Like(..) => None,

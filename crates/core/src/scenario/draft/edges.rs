@@ -4,7 +4,7 @@ use petgraph::Direction::{self, Incoming, Outgoing};
 use petgraph::graph::EdgeIndex;
 use petgraph::visit::EdgeRef;
 
-use crate::graph::{Dependency, DependencyKind, TaskKind};
+use crate::graph::{CopyStep, Dependency, DependencyKind, TaskKind};
 use crate::units::{DurNs, TimeNs};
 
 use super::{Draft, Link, Node};
@@ -123,9 +123,16 @@ impl Draft<'_> {
         self.put_after_where(node, chain, lag, |_, _| true);
     }
 
-    /// As [`put_after`](Self::put_after) of a chain that is launched at `launched`: what was waited for before stays what is waited for.
-    pub fn put_after_launched(&mut self, node: Node, chain: (Node, Node), launched: TimeNs) {
-        let is_later = |draft: &Self, waits: Node| draft.graph().tasks[draft.beside(waits)].measured_start >= launched;
+    /// As [`put_after`](Self::put_after) of a chain that is launched in `step` at `launched`: what was waited for before stays what is
+    /// waited for, and no step ends with work of a later one.
+    pub fn put_after_launched(&mut self, node: Node, chain: (Node, Node), (step, launched): (CopyStep, TimeNs)) {
+        let is_later = |draft: &Self, waits: Node| {
+            let beside = draft.beside(waits);
+            match draft.kind_of(waits) {
+                TaskKind::StepEnd => draft.base().copies().step(beside) >= step,
+                _ => draft.graph().tasks[beside].measured_start >= launched,
+            }
+        };
         self.put_after_where(node, chain, DurNs::ZERO, is_later);
     }
 

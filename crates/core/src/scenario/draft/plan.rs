@@ -187,7 +187,7 @@ pub(super) fn follow(draft: &mut Draft<'_>, is_meant: fn(&Source) -> bool) {
             | Source::Cast(_)
             | Source::Layout(..)
             | Source::InsteadOf(_)
-            | Source::Input(..)
+            | Source::Copied(..)
             | Source::Packs(_) => true,
             Source::Like(..) => !was_measured,
             Source::Given | Source::Repeats(_) | Source::Merges(..) => false,

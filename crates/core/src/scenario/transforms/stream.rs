@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{Dependency, DependencyKind, Lane, LaneId, LaneKind};
+use crate::graph::{CopyStep, Dependency, DependencyKind, Lane, LaneId, LaneKind};
 use crate::intern::NameId;
 use crate::scenario::draft::{Draft, Node};
 use crate::units::{DurNs, TimeNs};
@@ -15,11 +15,14 @@ pub(super) struct Streams {
     known: BTreeMap<(usize, i64), Stream>,
 }
 
+/// In which step work was launched, and when: backlog, of which no launch was recorded, before all that was.
+type Issued = (CopyStep, TimeNs);
+
 #[derive(Debug)]
 struct Stream {
     lane: LaneId,
-    /// When each piece of its work was launched, in order; what was put there last stands for what it follows.
-    work: Vec<(TimeNs, Node)>,
+    /// The step of each piece of its work and when it was launched, in order; what was put there last stands for what it follows.
+    work: Vec<(Issued, Node)>,
 }
 
 impl Streams {
@@ -41,8 +44,9 @@ impl Streams {
             (None, Some((_, next))) => draft.put_before(next, (kernel, kernel), DurNs::ZERO),
             (None, None) => {}
         }
-        if next.is_none() && !draft.edges_from(kernel).any(|edge| edge.kind() == DependencyKind::StepEnd) {
-            end_with(draft, kernel, rank);
+        let is_last = next.is_none_or(|((step, _), _)| step > launched.0);
+        if is_last && !draft.edges_from(kernel).any(|edge| edge.kind() == DependencyKind::StepEnd) {
+            end_with(draft, kernel, (rank, launched.0));
         }
         stream.work.insert(place, (launched, kernel));
     }
@@ -53,7 +57,7 @@ impl Stream {
         let lane = lane(draft, node, number);
         let nodes = draft.in_order(|other| draft.lane_of(other) == lane).remove(&lane).unwrap_or_default();
         // An added task is launched no earlier than the one before it.
-        let mut latest = TimeNs(i64::MIN);
+        let mut latest = (CopyStep::Origin, TimeNs(i64::MIN));
         let timed = nodes.into_iter().map(|node| {
             latest = latest.max(launched(draft, node));
             (latest, node)
@@ -81,17 +85,21 @@ fn lane(draft: &mut Draft<'_>, node: Node, number: i64) -> LaneId {
     })
 }
 
-fn launched(draft: &Draft<'_>, node: Node) -> TimeNs {
+fn launched(draft: &Draft<'_>, node: Node) -> Issued {
     let graph = draft.graph();
     let beside = draft.beside(node);
-    graph.tasks[graph.launch_of(beside).unwrap_or(beside)].measured_start
+    let at = graph.tasks[graph.launch_of(beside).unwrap_or(beside)].measured_start;
+    (draft.base().copies().step(beside), at)
 }
 
 /// Lets the step of `kernel` end no earlier than it does.
-fn end_with(draft: &mut Draft<'_>, kernel: Node, rank: usize) {
+fn end_with(draft: &mut Draft<'_>, kernel: Node, (rank, step): (usize, CopyStep)) {
     let part = &draft.graph().ranks[rank];
-    let is_before = launched(draft, kernel) < part.iteration_start;
-    let marker = if is_before { part.begin } else { Some(part.end) };
+    let marker = match step {
+        CopyStep::Origin | CopyStep::Before => part.begin,
+        CopyStep::Chosen => Some(part.end),
+        CopyStep::After => None,
+    };
     if let Some(marker) = marker {
         draft.connect(kernel, Node::Traced(marker), Dependency::on_end(DependencyKind::StepEnd, DurNs::ZERO));
     }

@@ -9,8 +9,8 @@ use crate::intern::{NameId, NameTable};
 use crate::trace::args::TensorLists;
 use crate::trace::builder::TraceBuilder;
 use crate::trace::{
-    Category, Event, EventId, MODULE_CALL, OpenError, OperatorArgs, RankPlace, Sequence, TensorArgs, TensorArgsId,
-    Trace, TrackId, TrackKind,
+    Category, Event, EventId, MODULE_CALL, OpenError, OperatorArgs, RankPlace, Sequence, SideTable, TensorArgs,
+    TensorArgsId, Trace, TrackId, TrackKind, Transfer,
 };
 use crate::units::{DurNs, TimeNs};
 
@@ -47,6 +47,17 @@ impl ExecutionTrace {
         devices.next().is_some_and(|first| first == "cpu" && devices.all(|device| device == "cpu"))
     }
 
+    /// The copy between host and device that `node` is.
+    fn transfer(&self, node: &EtNode) -> Option<Transfer> {
+        let [EtValue::Tensor(to), EtValue::Tensor(from), rest @ ..] = self.values_of(&node.inputs) else { return None };
+        let is_host = |tensor| self.tensor(tensor).map(|tensor| self.names.get(tensor.device) == "cpu");
+        let (to_host, from_host) = (is_host(*to)?, is_host(*from)?);
+        let is_waited_for =
+            !matches!(rest, [EtValue::Text(text), ..] if self.names.get(*text).eq_ignore_ascii_case("true"));
+        let is_one = self.names.get(node.name) == "aten::copy_" && to_host != from_host;
+        is_one.then_some(Transfer { to_host, is_waited_for })
+    }
+
     /// Whether `node` copies a tensor onto itself, as updates in place of the gradients of embeddings do: PyTorch returns at once.
     fn copies_onto_itself(&self, node: &EtNode) -> bool {
         let values = self.values_of(&node.inputs);
@@ -79,6 +90,7 @@ impl<'a> Layout<'a> {
             open_children[*parent as usize] += 1;
         }
         let is_device = |device: NameId| !matches!(source.names.get(device), "cpu" | "");
+        let has_device = source.tensors.iter().any(|tensor| is_device(tensor.device));
         Self {
             source,
             parents,
@@ -88,6 +100,7 @@ impl<'a> Layout<'a> {
             clock: TimeNs(0) - NOMINAL,
             track_of: FxHashMap::default(),
             trace: TraceBuilder {
+                transfers: has_device.then(SideTable::default),
                 names: source.names.clone(),
                 untimed: true,
                 rank: source.rank.map(|rank| RankPlace { rank, world_size: None }),
@@ -96,7 +109,7 @@ impl<'a> Layout<'a> {
                 diagnostics: source.diagnostics.clone(),
                 ..TraceBuilder::default()
             },
-            has_device: source.tensors.iter().any(|tensor| is_device(tensor.device)),
+            has_device,
         }
     }
 
@@ -161,6 +174,9 @@ impl<'a> Layout<'a> {
         self.trace.operators.push(id, found);
         if self.has_device && self.source.is_host_only(node) || self.source.copies_onto_itself(node) {
             self.trace.host_operators.push(id);
+        }
+        if let (Some(transfers), Some(transfer)) = (&mut self.trace.transfers, self.source.transfer(node)) {
+            transfers.push(id, transfer);
         }
     }
 

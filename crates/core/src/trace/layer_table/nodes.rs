@@ -212,7 +212,7 @@ impl Network {
 
     /// A tensor as an argument.
     fn shown(&self, tensor: &Tensor) -> Argument {
-        let value = json!([tensor.id, tensor.id, 0, elements(&tensor.dims), self.dtype.1, "cuda:0"]);
+        let value = json!([tensor.id, tensor.id, 0, elements(&tensor.dims), self.dtype.1, ""]);
         (value, json!(tensor.dims), format!("Tensor({})", self.dtype.0))
     }
 

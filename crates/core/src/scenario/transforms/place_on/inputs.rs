@@ -1,6 +1,6 @@
 //! What a step is given: arguments of operators that lie in the host's memory when it begins.
 //!
-//! A trace of a host shows no copy of them, since there is nowhere to copy them to. Told by role: what the first operator on the batch
+//! A trace of a host shows no copy of them, since there is nowhere to copy them to; an execution trace of a GPU shows each. Told by role: what the first operator on the batch
 //! reads, the indices and offsets of look-ups, the targets of losses. Each is counted where it is first read.
 
 use crate::cost::Family;
@@ -17,7 +17,7 @@ pub(super) struct Input {
     pub(super) argument: u16,
 }
 
-/// The inputs of all steps, in order; none where the batch size is not known.
+/// The inputs of all steps, in order; none where the batch size is not known, or the trace tells itself what is copied.
 ///
 /// # Complexity
 /// O(operators · arguments).
@@ -25,7 +25,7 @@ pub(super) fn of_steps(draft: &Draft<'_>) -> Vec<Input> {
     let Some(batch) = draft.graph().batch_size else { return Vec::new() };
     let plan = draft.base().batch_plan(batch);
     let mut walk = Walk { draft, plan: &plan, found: Vec::new() };
-    for part in &draft.graph().ranks {
+    for part in draft.graph().ranks.iter().filter(|part| !part.tells_transfers) {
         walk.rank(part);
     }
     walk.found

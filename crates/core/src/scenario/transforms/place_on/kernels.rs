@@ -1,7 +1,8 @@
 //! What an operator puts on the device: its kernels, or the copy and wait of an operator that hands a number to the host.
 
 use crate::cost::{Caller, Launch, Prediction, Work, planned_kernels, work_of};
-use crate::graph::{NodeId, Operator, OperatorId, Phase, TaskKind};
+use crate::device::DeviceKind;
+use crate::graph::{NodeId, Operator, OperatorId, Phase, TaskKind, Transfer};
 use crate::scenario::draft::{Draft, Source};
 use crate::units::Bytes;
 
@@ -28,6 +29,8 @@ pub(super) struct Piece {
     pub(super) blocks: bool,
 }
 
+/// Which argument of `aten::copy_` is copied.
+const COPIED: u16 = 1;
 /// Bytes of a number that the host reads back.
 const SCALAR: Bytes = Bytes(8);
 
@@ -41,6 +44,10 @@ pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize, own: 
     let name = graph.names.get(this.name);
     if name.ends_with("_local_scalar_dense") {
         return vec![read_back(draft, rank)];
+    }
+    let launched = draft.device(rank).is_some_and(|device| device.kind == DeviceKind::Gpu);
+    if let Some(transfer) = this.transfer.filter(|_| launched) {
+        return transferred(draft, operator, transfer, rank).into_iter().collect();
     }
     let forward = forward_of(draft, this).map(|id| caller(draft, id));
     let instead =
@@ -64,11 +71,28 @@ pub(super) fn pieces(draft: &Draft<'_>, operator: OperatorId, rank: usize, own: 
 /// The copy of an input to the device of rank `rank`, from memory that is not pinned, for which the host waits; none where it has
 /// no size.
 pub(super) fn input_copy(draft: &Draft<'_>, input: Input, rank: usize) -> Option<Piece> {
-    let source = Source::Input(input.operator, input.argument);
+    copy_of(draft, input, (Source::INPUT_COPY, true), rank)
+}
+
+/// The copy between host and device that an operator is, from or to pinned memory where the host does not wait for it; none where it has
+/// no size.
+fn transferred(draft: &Draft<'_>, operator: OperatorId, transfer: Transfer, rank: usize) -> Option<Piece> {
+    let name = match transfer {
+        Transfer { to_host: false, is_waited_for: true } => Source::INPUT_COPY,
+        Transfer { to_host: false, is_waited_for: false } => Source::PINNED_COPY,
+        Transfer { to_host: true, is_waited_for: true } => Source::READ_BACK,
+        Transfer { to_host: true, is_waited_for: false } => Source::PINNED_READ_BACK,
+    };
+    copy_of(draft, Input { operator, argument: COPIED }, (name, transfer.is_waited_for), rank)
+}
+
+/// The copy of that name of an argument, and whether the host waits for it.
+fn copy_of(draft: &Draft<'_>, of: Input, (name, blocks): (&'static str, bool), rank: usize) -> Option<Piece> {
+    let source = Source::Copied(of.operator, of.argument, name);
     let work = draft.followed(&source)?;
-    let (name, kind, bytes) = (Source::INPUT_COPY, TaskKind::Memcpy, work.written);
+    let (kind, bytes) = (TaskKind::Memcpy, work.written);
     let copy = piece(draft, name, Some(work), rank);
-    Some(Piece { kind, call: "cudaMemcpyAsync", bytes, blocks: true, source, ..copy })
+    Some(Piece { kind, call: "cudaMemcpyAsync", bytes, blocks, source, ..copy })
 }
 
 fn caller<'d>(draft: &'d Draft<'_>, id: OperatorId) -> Caller<'d> {
@@ -93,7 +117,7 @@ fn piece(draft: &Draft<'_>, name: &str, work: Option<Work>, rank: usize) -> Piec
 }
 
 fn read_back(draft: &Draft<'_>, rank: usize) -> Piece {
-    let name = "Memcpy DtoH (Device -> Pageable)";
+    let name = Source::READ_BACK;
     let launch = Launch { kind: TaskKind::Memcpy, name, bytes: SCALAR, ranks: 0, phase: Phase::Other };
     let copy = piece(draft, name, work_of(&launch, &[], None), rank);
     Piece { kind: TaskKind::Memcpy, call: "cudaMemcpyAsync", bytes: SCALAR, blocks: true, ..copy }

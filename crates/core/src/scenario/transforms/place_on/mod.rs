@@ -14,7 +14,7 @@ use petgraph::visit::EdgeRef;
 
 use crate::cost::{Prediction, Provenance, Shape};
 use crate::device::{DeviceKind, DeviceProfile};
-use crate::graph::{Dependency, DependencyKind, LaneKind, NodeId, TaskKind};
+use crate::graph::{Dependency, DependencyKind, ExecutionGraph, LaneKind, NodeId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
@@ -162,13 +162,8 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
         if device.kind == DeviceKind::Gpu { format!(" by {}", count(calls, "runtime call")) } else { String::new() };
     let summary = format!("{}{by} on {}", count(kernels, "kernel"), device.name);
     let mut report = StepReport { changed, summary, ..StepReport::default() };
-    if inputs.0 == 0 && device.kind == DeviceKind::Gpu {
-        report.say(Effect::note("its inputs are not known: none is copied to the device"));
-    } else if inputs.1 > 0 {
-        let copies = count(inputs.1, "input");
-        report.say(Effect::assumption(format!(
-            "{copies} copied from memory that is not pinned, where the first operator reads them: the host waits for each"
-        )));
+    if device.kind == DeviceKind::Gpu {
+        say_transfers(&mut report, graph, inputs);
     }
     if !unmodelled.is_empty() {
         report.say(Effect::note(format!("{share} of the host's computing time is in operators without a model")));
@@ -186,4 +181,26 @@ fn place(draft: &mut Draft<'_>, device: &Arc<DeviceProfile>) -> StepReport {
         report.say(Effect::kept(text, kept));
     }
     report
+}
+
+/// Says what was assumed of copies between host and device.
+///
+/// # Arguments
+/// `(all, shown)`: inputs that were given to the device though the trace shows no copy, and those of the shown step.
+fn say_transfers(report: &mut StepReport, graph: &ExecutionGraph, (all, shown): (usize, usize)) {
+    let of_pinned =
+        graph.operators.iter().filter_map(|operator| operator.transfer).filter(|it| !it.is_waited_for).count();
+    if of_pinned > 0 {
+        let tensors = count(of_pinned, "tensor");
+        let text = format!("{tensors} copied without a wait of the host: taken as from or to pinned memory");
+        report.say(Effect::assumption(text));
+    }
+    if shown > 0 {
+        let copies = count(shown, "input");
+        report.say(Effect::assumption(format!(
+            "{copies} copied from memory that is not pinned, where the first operator reads them: the host waits for each"
+        )));
+    } else if all == 0 && !graph.ranks.iter().all(|part| part.tells_transfers) {
+        report.say(Effect::note("its inputs are not known: none is copied to the device"));
+    }
 }

@@ -282,7 +282,7 @@ fn cell(point: &SweepPoint, answer: &Answer) -> String {
 }
 
 fn table(knobs: &[String], points: &[SweepPoint]) -> output::Table {
-    let counted = if points.iter().any(|point| point.counts_iterations) { "iterations /s" } else { "throughput /s" };
+    let counted = if points.iter().any(|point| point.counts_iterations) { "batches /s" } else { "throughput /s" };
     let mut table = output::Table::new(&[
         "knobs",
         "simulated_ns",

@@ -7,6 +7,7 @@ mod board;
 mod ceiling;
 mod communication;
 mod compare;
+mod drawn_on;
 mod error;
 mod expectation;
 mod export;
@@ -47,6 +48,7 @@ pub use compare::{
     Column, ComparedKind, ComparedRow, Comparison, ComparisonTable, ComparisonTableRow, Contribution, DiffStatus,
     Difference, Faster, Score, Side, SideFigures,
 };
+pub use drawn_on::{DrawnOn, learn};
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
 pub use export::{ExportFormat, Exported, escaped, export, export_comparison, export_to, opened_again};

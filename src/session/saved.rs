@@ -12,6 +12,8 @@
 //! [[scenarios]]
 //! name = "larger batch"
 //! steps = ["resize-batch 8192"]
+//! [drawn_on]
+//! learn = "/traces/at-another-batch.json.gz"
 //! ```
 //! Scenarios are listed where there are several; `name` tells which is in force.
 
@@ -36,6 +38,7 @@ use retime_core::scenario::{FileError, Scenario};
 use retime_core::trace::Trace;
 use retime_core::units::TimeNs;
 
+use super::drawn_on::DrawnOn;
 use super::lock::FileLock;
 use super::{Engine, EngineError, Loaded, Overwrite, SessionError, read_text, write_new};
 
@@ -63,6 +66,8 @@ pub struct SavedSession {
     pub mark_names: BTreeMap<TimeNs, String>,
     /// The part of time shown; `None` for the whole iteration.
     pub window: Option<(TimeNs, TimeNs)>,
+    /// What its steps draw on beside the trace.
+    pub drawn_on: DrawnOn,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,6 +95,8 @@ struct File {
     window: Option<(i64, i64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     scenarios: Vec<Listed>,
+    #[serde(default)]
+    drawn_on: DrawnOn,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -104,7 +111,7 @@ struct Listed {
 impl SavedSession {
     /// Whether it is as a trace opens for the first time.
     pub fn is_blank(&self) -> bool {
-        *self == Self { trace: self.trace.clone(), ..Self::default() }
+        *self == Self { trace: self.trace.clone(), drawn_on: self.drawn_on.clone(), ..Self::default() }
     }
 
     /// What it holds, in a few words: `2 steps, 1 mark`.
@@ -117,7 +124,8 @@ impl SavedSession {
         let iteration = self.iteration.map(|index| format!("iteration {index}"));
         let scenarios = count(self.scenarios.len(), "scenario");
         let parts = [count(self.scenario.steps.len(), "step"), scenarios, count(self.marks.len(), "mark"), iteration];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let beside = self.drawn_on.names().map(|name| format!("with {name}"));
+        let parts: Vec<String> = parts.into_iter().flatten().chain(beside).collect();
         if parts.is_empty() { "the view".to_owned() } else { parts.join(", ") }
     }
 
@@ -136,6 +144,7 @@ impl SavedSession {
             mark_names: if self.mark_names.is_empty() { Vec::new() } else { self.marks.iter().map(name).collect() },
             window: self.window.map(|(from, to)| (from.0, to.0)),
             scenarios: self.scenarios.iter().map(listed).collect(),
+            drawn_on: self.drawn_on.clone(),
         };
         let text = |file: &File| toml::to_string_pretty(file).unwrap_or_default();
         file.lines = text(&file).lines().count();
@@ -167,6 +176,7 @@ impl SavedSession {
             marks,
             window: file.window.map(|(from, to)| (TimeNs(from), TimeNs(to))),
             scenarios: file.scenarios.into_iter().map(read_listed).collect::<Result<_, _>>()?,
+            drawn_on: file.drawn_on,
         })
     }
 }
@@ -410,18 +420,23 @@ impl Sessions {
                 return (loaded, None);
             }
         };
-        let wanted = session.as_mut().filter(|_| build.iteration == IterationChoice::Default);
-        let Some((session, index)) = wanted.and_then(|session| session.iteration.map(|index| (session, index))) else {
-            return (loaded, session);
-        };
-        let options = BuildOptions { iteration: IterationChoice::Index(index) };
-        if let Ok(mut other) = engine.replay(Arc::clone(&loaded.job), &options) {
-            other.notes.merge(&loaded.notes);
-            return (other, Some(session.clone()));
+        let mut loaded = loaded;
+        if let Some(session) = session.as_mut().filter(|_| build.iteration == IterationChoice::Default)
+            && let Some(index) = session.iteration
+        {
+            let options = BuildOptions { iteration: IterationChoice::Index(index) };
+            match engine.replay(Arc::clone(&loaded.job), &options) {
+                Ok(mut other) => {
+                    other.notes.merge(&loaded.notes);
+                    loaded = other;
+                }
+                Err(_) => session.iteration = None,
+            }
         }
-        session.iteration = None;
-        let session = session.clone();
-        (loaded, Some(session))
+        match &session {
+            Some(known) => (known.drawn_on.restore(engine, loaded), session),
+            None => (loaded, None),
+        }
     }
 }
 
@@ -442,6 +457,7 @@ mod tests {
             marks: vec![TimeNs(1200), TimeNs(-3)],
             mark_names: [(TimeNs(-3), "backward".to_owned())].into(),
             window: Some((TimeNs(0), TimeNs(5000))),
+            drawn_on: DrawnOn::default(),
         }
     }
 

@@ -263,12 +263,12 @@ pub struct SweepPoint {
     /// Where `steady_ns` may lie.
     #[serde(default)]
     pub steady_band: ErrorBand,
-    /// Samples per second of the job, all its ranks together; iterations per second where the batch size is unknown.
+    /// Samples per second of the job, all its ranks together; batches per second, one a rank and iteration, where their size is unknown.
     pub throughput: f64,
     /// As that, of one rank.
     #[serde(default)]
     pub throughput_per_rank: f64,
-    /// Whether that counts iterations, since the batch size is unknown.
+    /// Whether that counts batches, since their size is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_iterations: bool,
     /// Samples of a batch on average as a share of its size, where passes or ranks run on unlike ones.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::session::sample::Sample;
-use crate::session::{Engine, JobTables, Loaded, SavedSession, Sessions, chosen_iteration, trace_fingerprint};
+use crate::session::{Engine, JobTables, Loaded, SavedSession, Sessions, chosen_iteration, learn, trace_fingerprint};
 use retime_core::device::DeviceKind;
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::scenario::Scenario;
@@ -92,7 +92,11 @@ pub enum Second {
 /// Why that tells nothing, in one line.
 pub fn join(engine: &Engine, loaded: &Loaded, path: PathBuf, second: Second) -> Result<Box<Opened>, String> {
     match second {
-        Second::OtherBatch => learn(engine, loaded, path),
+        Second::OtherBatch => {
+            let mut again = loaded.clone();
+            learn(engine, &mut again, &path)?;
+            Ok(Box::new(opened(engine, again, None)))
+        }
         Second::Capture => {
             let iteration = chosen_iteration(loaded).map_or(IterationChoice::Default, IterationChoice::Index);
             let build = BuildOptions { iteration };
@@ -100,18 +104,6 @@ pub fn join(engine: &Engine, loaded: &Loaded, path: PathBuf, second: Second) -> 
             Ok(Box::new(opened(engine, again.map_err(|error| error.to_string())?, None)))
         }
     }
-}
-
-fn learn(engine: &Engine, loaded: &Loaded, path: PathBuf) -> Result<Box<Opened>, String> {
-    let file = path.display().to_string();
-    let others = engine.load(&[path], &OpenOptions::default(), &BuildOptions::default());
-    let others = others.map_err(|error| error.to_string())?;
-    let [other] = others.as_slice() else {
-        return Err(format!("{file}: several jobs, and one to learn from is wanted"));
-    };
-    let mut again = loaded.clone();
-    again.learn(other).map_err(|error| error.to_string())?;
-    Ok(Box::new(opened(engine, again, None)))
 }
 
 /// A loaded trace with its densities, and what the user did to it before.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::session::{JobTables, Loaded, Outcome, SavedSession, sample};
+use crate::session::{DrawnOn, JobTables, Loaded, Outcome, SavedSession, sample};
 use retime_core::cost::Prediction;
 use retime_core::graph::{IterationChoice, LaneKind};
 use retime_core::scenario::{History, NamedScenarios, Scenario, parse_step};
@@ -348,6 +348,7 @@ impl Workspace {
             marks: marks.clone(),
             mark_names: mark_names.clone(),
             window,
+            drawn_on: DrawnOn::of(&self.loaded),
         }
     }
 

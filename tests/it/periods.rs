@@ -283,6 +283,8 @@ fn work_on_a_stream_of_its_own_takes_its_time_in_every_step() {
         ("h200/mlp-b4096-fp32-cuda.kineto.json.gz", "name~addmm"),
         ("h200/resnet50-b32-fp32-cuda.kineto.json.gz", "family=conv"),
         ("h100/mlp-b4096-tf32-cuda.kineto.json.gz", "name~addmm"),
+        ("h200/mlp-graph1-b4096-fp32-cuda.kineto.json.gz", "family=gemm & kind=kernel"),
+        ("h200/mlp-b16384-bf16-cuda.kineto.json.gz", "family=optimizer"),
     ] {
         let engine = engine();
         let loaded = loaded(&[sample(trace)]);

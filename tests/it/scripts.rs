@@ -160,3 +160,17 @@ fn the_script_that_is_recorded_is_replaced_by_nothing() {
         assert!(fs::read_to_string(folder.path().join("taken.retime")).unwrap().ends_with("step scale * x0.5\n"));
     }
 }
+
+#[test]
+fn a_recording_plays_on_the_iteration_and_with_the_traces_that_it_was_made_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = sample("h100/resnet50-b32-tf32-cuda.kineto.json.gz");
+    let lines = ["iteration 0", "step scale kind=kernel x2", "as lin2022", "as replay"];
+    let script = format!("record taken.retime\n{}\nrecord\n", lines.join("\n"));
+    let folder_of = played(&script, CAPTURE, true);
+    let taken = fs::read_to_string(folder_of.path().join("taken.retime")).unwrap();
+    assert_eq!(taken.lines().skip(1).collect::<Vec<_>>(), lines);
+    let learned = format!("record taken.retime\nlearn {second}\n");
+    let (status, _, said) = run_script(folder.path(), &learned);
+    assert_ne!(status, 0, "of another model: {said}");
+}

@@ -16,6 +16,7 @@ mod reasons;
 mod sources;
 mod swap;
 mod transformer;
+mod untimed;
 mod variants;
 
 use std::io::{self, Write};

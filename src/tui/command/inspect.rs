@@ -14,6 +14,9 @@ use crate::tui::runner::Request;
 use retime_core::graph::IterationChoice;
 use retime_core::graph::iteration::steps;
 
+/// Those that change what steps come to.
+pub(super) const LASTING: [&str; 5] = ["as", "iteration", "learn", "capture", "all-ranks"];
+
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "why",

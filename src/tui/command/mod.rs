@@ -235,7 +235,8 @@ const PASSING: [&str; 5] = ["open-row", "group", "source", "record", "choose"];
 /// one that only asked for its argument.
 fn is_recorded(app: &App, command: &Command, argument: &str) -> bool {
     let tables = [views::COMMANDS, scenario::COMMANDS, compare::COMMANDS, tables::COMMANDS, files::COMMANDS];
-    let is_lasting = of_views().chain(tables.into_iter().flatten());
+    let inspecting = inspect::COMMANDS.iter().filter(|command| inspect::LASTING.contains(&command.name));
+    let is_lasting = of_views().chain(tables.into_iter().flatten()).chain(inspecting);
     let is_passing = [&PASSING[..], &compare::PASSING].iter().any(|names| names.contains(&command.name))
         || tables::LEAD_TO_PLACEMENT.contains(&command.name);
     let has_opened = app.view.name() == command.name;

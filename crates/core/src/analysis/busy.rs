@@ -21,6 +21,8 @@ pub struct Busy {
     pub active: DurNs,
     /// Largest device time of one stream: what the iteration would take without host and waits.
     pub kernel_only: DurNs,
+    /// Device time of all streams together.
+    pub work: DurNs,
 }
 
 impl Busy {
@@ -60,7 +62,9 @@ pub fn busy(resolved: &Resolved, schedule: &Schedule) -> Vec<Busy> {
     for (rank, mut intervals) in streams.iter().zip(per_lane) {
         if let Some(rank) = *rank {
             intervals.sort();
-            per_rank[rank].kernel_only = per_rank[rank].kernel_only.max(covered(&intervals));
+            let covered = covered(&intervals);
+            per_rank[rank].kernel_only = per_rank[rank].kernel_only.max(covered);
+            per_rank[rank].work += covered;
             per_rank[rank].intervals.append(&mut intervals);
         }
     }
@@ -106,11 +110,13 @@ struct Activity {
     intervals: Vec<(TimeNs, TimeNs)>,
     /// Largest time of one stream.
     kernel_only: DurNs,
+    /// Time of all streams.
+    work: DurNs,
 }
 
 impl Activity {
     fn summed(self, period: DurNs) -> Busy {
-        Busy { period, active: union(self.intervals), kernel_only: self.kernel_only }
+        Busy { period, active: union(self.intervals), kernel_only: self.kernel_only, work: self.work }
     }
 }
 

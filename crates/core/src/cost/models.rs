@@ -317,7 +317,7 @@ impl CostModels {
         let elsewhere = || {
             let (curve, from) = self.copies_elsewhere.get(&(kind.1, kind.2))?;
             let is_over_link = kind.1.is_of_host() && kind.2 != Some(false);
-            Some(if is_over_link { curve.moved(from, device) } else { *curve })
+            Some(if is_over_link { curve.moved(kind.2, from, device) } else { *curve })
         };
         let curve = own.copied().or_else(elsewhere);
         let (us, error) = copy_us(work, device, curve.as_ref())?;

@@ -36,6 +36,11 @@ pub struct DeviceTime {
 }
 
 impl DeviceTime {
+    /// All of the edited iteration.
+    pub fn after(&self) -> DurNs {
+        self.kept_ns + self.changed_to_ns + self.added_ns
+    }
+
     /// Of `resolved` as `schedule` has it.
     ///
     /// # Complexity

@@ -1,6 +1,7 @@
 //! An opened job: its traces, its execution graph, and what the untouched graph replays to.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostics;
@@ -21,6 +22,8 @@ pub struct Loaded {
     pub(super) alike: RankClasses,
     /// What the graphs that it replays were captured from, where told.
     pub captures: Option<Arc<Captures>>,
+    /// The file of the trace at another batch size that `resize-batch` draws on.
+    pub learned_from: Option<PathBuf>,
     /// The chosen iteration.
     pub graph: Arc<ExecutionGraph>,
     /// What every scenario starts from.
@@ -44,6 +47,7 @@ impl Loaded {
         let scaling = BatchScaling::learn(&self.graph, &other.graph);
         let batches = (self.graph.batch_size, other.graph.batch_size);
         self.context.batch_scaling = Some(Arc::new(scaling.ok_or(EngineError::Learn { batches })?));
+        self.learned_from = other.traces().next().map(|trace| trace.path.clone());
         Ok(())
     }
 

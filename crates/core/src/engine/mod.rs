@@ -174,7 +174,8 @@ impl Engine {
     pub fn read_captures(&self, paths: &[PathBuf]) -> Result<Captures, EngineError> {
         let opened = trace::open(paths, &OpenOptions { max_memory: self.max_memory, ..OpenOptions::default() })?;
         let traces = opened.jobs.iter().flat_map(|job| &job.ranks).filter_map(|rank| rank.trace.as_ref());
-        let captures = Captures::read(traces);
+        let mut captures = Captures::read(traces);
+        captures.files = paths.to_vec();
         match captures.lack() {
             None => Ok(captures),
             Some(reason) => {
@@ -232,6 +233,7 @@ impl Engine {
             self.build(Arc::clone(&loaded.job), folding, loaded.alike.clone(), options, loaded.captures.clone())?;
         other.notes.merge(&loaded.notes);
         other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
+        other.learned_from.clone_from(&loaded.learned_from);
         Ok(other)
     }
 
@@ -258,6 +260,7 @@ impl Engine {
         let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options, loaded.captures.clone())?;
         other.notes.merge(&loaded.notes);
         other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
+        other.learned_from.clone_from(&loaded.learned_from);
         Ok(other)
     }
 
@@ -339,7 +342,7 @@ impl Engine {
         }
         let replay = Arc::new(Outcome { summary, ..replay });
         let title = loaded::title(&job);
-        Ok(Loaded { job, folding, alike, captures, graph, base, context, replay, notes, title })
+        Ok(Loaded { job, folding, alike, captures, learned_from: None, graph, base, context, replay, notes, title })
     }
 
     /// Refuses a job that would need `more` memory than may be held.

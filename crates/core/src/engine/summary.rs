@@ -26,6 +26,8 @@ const STRAGGLER_SHARE: f64 = 0.02;
 
 /// Two figures of the iteration that differ by more are both named.
 const BOTH_NAMED: f64 = 0.01;
+/// Share of the step's device time by which that of the recorded window is other work.
+const OTHER_WORK: f64 = 0.05;
 
 /// Lowest and highest iteration time within the models' known errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,6 +215,9 @@ pub struct Summary {
     pub gpu_active_ns: DurNs,
     /// The kernel-only baseline: largest sum of device time on one stream.
     pub kernel_only_ns: DurNs,
+    /// Time of all streams of all ranks in the recorded window. Other work than that of the step, where an edit moves work over the window's
+    /// ends.
+    pub window_work_ns: DurNs,
     /// Peak device memory of the fullest rank, where it can be told.
     pub memory_bytes: Option<Bytes>,
     /// Whether it fits the device, where both are known.
@@ -328,11 +333,20 @@ impl Summary {
     /// What to say beside figures of the recorded window, where the iteration as it repeats takes more than one part in a hundred longer or
     /// shorter.
     pub fn window_note(&self) -> Option<String> {
-        let (_, _, window) = self.both_named().filter(|_| self.steady.is_compared())?;
-        Some(format!(
-            "this is of the recorded window of {window}; the iteration takes {} as it repeats",
-            self.steady_ns
-        ))
+        if !self.steady.is_compared() {
+            return None;
+        }
+        let (window, period) = (self.simulated_ns, self.steady_ns);
+        let step = self.device_time.after();
+        if self.window_work_ns.0.abs_diff(step.0) as f64 > OTHER_WORK * step.0.max(1) as f64 {
+            let work = self.window_work_ns;
+            return Some(format!(
+                "this is of the recorded window of {window}, in which {work} of device work runs: the edits move work over its ends; the \
+                 step, which takes {period} as it repeats, has {step}"
+            ));
+        }
+        self.both_named()?;
+        Some(format!("this is of the recorded window of {window}; the iteration takes {period} as it repeats"))
     }
 
     /// What edits are compared by, in a sentence.
@@ -376,10 +390,9 @@ impl Summary {
         }
     }
 
-    /// Samples per iteration of the job; the batches that each rank runs in turn where the batch size is unknown.
+    /// Samples per iteration of the job; batches of all its ranks where the batch size is unknown.
     pub fn job_samples(&self) -> f64 {
-        let ranks = if self.batch.is_some() { self.replicas } else { 1 };
-        self.samples() * f64::from(ranks)
+        self.samples() * f64::from(self.replicas)
     }
 }
 
@@ -436,6 +449,7 @@ impl Summary {
             steady_gpu_busy: mean(&Busy::share),
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
+            window_work_ns: busy.iter().zip(&counts).map(|(busy, count)| busy.work.scale(f64::from(*count))).sum(),
             memory_bytes: needed,
             fits: memory.as_ref().and_then(|memory| memory.fits(&resolved.devices)),
             memory,

@@ -319,6 +319,19 @@ impl ExecutionGraph {
         self.tasks.node_indices().map(is_recorded).collect()
     }
 
+    /// When each task was launched; device work of which no launch was recorded no later than what follows it on its stream.
+    ///
+    /// # Complexity
+    /// O(tasks + dependencies).
+    pub fn launch_times(&self) -> Vec<TimeNs> {
+        let mut next = vec![TimeNs(i64::MAX); self.lanes.len()];
+        let mut times = vec![TimeNs(0); self.tasks.node_count()];
+        for node in self.tasks.node_indices().rev() {
+            times[node.index()] = self.launched(node, &mut next);
+        }
+        times
+    }
+
     /// When a task was launched; `next` holds that of what follows on each lane.
     fn launched(&self, node: NodeId, next: &mut [TimeNs]) -> TimeNs {
         let task = &self.tasks[node];

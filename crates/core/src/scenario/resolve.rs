@@ -191,7 +191,7 @@ impl<'b> Prefix<'b> {
         let mut all = std::mem::take(&mut self.steps);
         all.extend_from_slice(steps);
         let order: Vec<usize> =
-            order(&all).into_iter().filter(|&place| all[place].transform.stage() <= Stage::Work).collect();
+            order(&all).into_iter().filter(|&place| all[place].transform().stage() <= Stage::Work).collect();
         if !order.starts_with(&self.applied) {
             *self = Self::new(self.draft.base(), self.draft.context());
         }
@@ -210,7 +210,7 @@ impl<'b> Prefix<'b> {
         let is_changed = self.reports.iter().any(|report| report.changed > 0 || report.is_met);
         let untouched = (is_changed || self.unknown_device.is_some()).then(|| self.draft.clone());
         let context = self.draft.context();
-        let mut report = step.transform.apply(&mut self.draft, context);
+        let mut report = step.transform().apply(&mut self.draft, context);
         if let Some((untouched, why)) = untouched.as_ref().zip(self.unknown_device.as_ref())
             && self.draft.misses_device()
         {
@@ -233,7 +233,7 @@ impl<'b> Prefix<'b> {
         report.effects.extend(self.unreached(before));
         report.effects.extend(self.unreached_replaced(&replaced));
         self.multiply_added(before);
-        match step.transform.multiple() {
+        match step.transform().multiple() {
             Some((selector, factor)) => self.multiples.push((selector.clone(), factor)),
             None => self.selected.extend(step.selectors().next().map(|selector| (selector.clone(), step.to_string()))),
         }
@@ -322,7 +322,7 @@ impl<'b> Prefix<'b> {
         self.take(&steps[self.steps.len().min(steps.len())..]);
         let all = std::mem::take(&mut self.steps);
         let later = order(&all).split_off(self.applied.len());
-        let batches = later.iter().map(|&place| all[place].transform.batches()).filter(|&batches| batches > 1);
+        let batches = later.iter().map(|&place| all[place].transform().batches()).filter(|&batches| batches > 1);
         self.draft.ask_for_batches(batches.collect());
         for place in later {
             self.apply(place, &all[place]);
@@ -358,8 +358,8 @@ fn replaced_among(draft: &Draft<'_>, selector: &Selector) -> [Vec<NodeId>; 2] {
 /// does so only where one is placed.
 fn order(steps: &[super::Step]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..steps.len()).filter(|&place| steps[place].enabled).collect();
-    let stage = |place: usize| steps[place].transform.stage();
-    let first = if order.iter().any(|&place| steps[place].transform.places()) { Stage::Host } else { Stage::Work };
+    let stage = |place: usize| steps[place].transform().stage();
+    let first = if order.iter().any(|&place| steps[place].transform().places()) { Stage::Host } else { Stage::Work };
     order.sort_by_key(|&place| stage(place).max(first));
     order
 }

@@ -17,27 +17,31 @@ pub struct Scenario {
     pub steps: Vec<Step>,
 }
 
-/// One edit with the values of its arguments.
+/// One edit with the values of its arguments. Copies share them: each state that undoing leads to has all of its own steps.
 #[derive(Clone, Debug)]
 pub struct Step {
-    grammar: &'static Grammar,
-    form: &'static Form,
-    values: Arc<[Option<Value>]>,
-    /// What it does, made of the values.
-    pub(super) transform: Arc<dyn Transform>,
+    edit: Arc<Edit>,
     /// Whether it takes part; a step that does not keeps its place.
     pub enabled: bool,
 }
 
+#[derive(Debug)]
+struct Edit {
+    grammar: &'static Grammar,
+    form: &'static Form,
+    values: Vec<Option<Value>>,
+    transform: Arc<dyn Transform>,
+}
+
 impl PartialEq for Step {
     fn eq(&self, other: &Self) -> bool {
-        self.enabled == other.enabled && self.grammar.name == other.grammar.name && self.values == other.values
+        self.enabled == other.enabled && self.name() == other.name() && self.edit.values == other.edit.values
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}{}", self.grammar.name, self.form.line(&self.values)))
+        f.pad(&format!("{}{}", self.name(), self.edit.form.line(&self.edit.values)))
     }
 }
 
@@ -45,7 +49,7 @@ impl Step {
     /// An enabled step of an edit in one of its forms; `None` where a value is missing or of another kind.
     pub(super) fn new(grammar: &'static Grammar, form: &'static Form, values: Vec<Option<Value>>) -> Option<Self> {
         let transform = (form.build)(&Given(&values))?;
-        Some(Self { grammar, form, values: values.into(), transform, enabled: true })
+        Some(Self { edit: Arc::new(Edit { grammar, form, values, transform }), enabled: true })
     }
 
     /// The same step, switched on or off.
@@ -56,12 +60,17 @@ impl Step {
 
     /// The name of its edit.
     pub fn name(&self) -> &'static str {
-        self.grammar.name
+        self.edit.grammar.name
+    }
+
+    /// What it does, made of the values.
+    pub(super) fn transform(&self) -> &dyn Transform {
+        &*self.edit.transform
     }
 
     /// The value of argument `at`; `None` where it is left out.
     pub fn value(&self, at: usize) -> Option<&Value> {
-        self.values.get(at)?.as_ref()
+        self.edit.values.get(at)?.as_ref()
     }
 
     /// The number of argument `at`, where it is one.
@@ -75,12 +84,12 @@ impl Step {
 
     /// The value of argument `at` as its line has it; `None` where it is left out.
     pub fn text(&self, at: usize) -> Option<String> {
-        Some(self.form.arguments.get(at)?.kind.written(self.value(at)?))
+        Some(self.edit.form.arguments.get(at)?.kind.written(self.value(at)?))
     }
 
     /// Its selectors.
     pub fn selectors(&self) -> impl Iterator<Item = &super::Selector> {
-        self.values.iter().flatten().filter_map(|value| match value {
+        self.edit.values.iter().flatten().filter_map(|value| match value {
             Value::Selector(selector) => Some(selector),
             _ => None,
         })
@@ -88,25 +97,27 @@ impl Step {
 
     /// Whether it means one of two ranks and not the other, so that neither can stand for both.
     pub fn tells_apart(&self, a: u32, b: u32) -> bool {
-        self.transform.tells_apart() || self.selectors().any(|selector| selector.tells_apart(a, b))
+        self.transform().tells_apart() || self.selectors().any(|selector| selector.tells_apart(a, b))
     }
 
     /// What values argument `at` takes.
     pub fn kind(&self, at: usize) -> Option<Kind> {
-        Some(self.form.arguments.get(at)?.kind)
+        Some(self.edit.form.arguments.get(at)?.kind)
     }
 
     /// The device that it puts the model on, where it does.
     pub fn device(&self) -> Option<&str> {
-        self.form.arguments.iter().zip(&*self.values).find_map(|(argument, value)| match (argument.kind, value) {
-            (Kind::Device, Some(Value::Text(device))) => Some(device.as_str()),
-            _ => None,
+        self.edit.form.arguments.iter().zip(&self.edit.values).find_map(|(argument, value)| {
+            match (argument.kind, value) {
+                (Kind::Device, Some(Value::Text(device))) => Some(device.as_str()),
+                _ => None,
+            }
         })
     }
 
     /// Its line with `number` as argument `at`.
     pub fn line_with(&self, at: usize, number: f64) -> String {
-        let mut values = self.values.to_vec();
+        let mut values = self.edit.values.to_vec();
         let value = match values.get(at) {
             Some(Some(Value::Whole(_))) if number.fract() == 0.0 && number >= 0.0 => Value::Whole(number as u64),
             _ => Value::Number(number),
@@ -114,7 +125,7 @@ impl Step {
         if let Some(place) = values.get_mut(at) {
             *place = Some(value);
         }
-        format!("{}{}", self.grammar.name, self.form.line(&values))
+        format!("{}{}", self.name(), self.edit.form.line(&values))
     }
 
     /// The same step with `number` as argument `at`.
@@ -129,7 +140,7 @@ impl Step {
     pub fn is_but_for(&self, other: &Self, at: usize) -> bool {
         let alike =
             |index: usize, other: &Option<Value>| index == at || other.is_none() || self.value(index) == other.as_ref();
-        self.name() == other.name() && other.values.iter().enumerate().all(|(index, value)| alike(index, value))
+        self.name() == other.name() && other.edit.values.iter().enumerate().all(|(index, value)| alike(index, value))
     }
 }
 

@@ -15,7 +15,7 @@ use super::answer::Calibration;
 use super::manifest::{Capture, event_cost_ns, open};
 use super::operators::{self, Part};
 use super::reasons::Floor;
-use super::{Answer, Constants, Row, fused, learned, median, variants};
+use super::{Answer, Constants, Row, fused, learned, median, untimed, variants};
 
 /// Geometric mean that batch what-ifs are to reach on quiet captures.
 pub(crate) const BATCH_TARGET: f64 = 0.05;
@@ -36,6 +36,7 @@ pub(crate) fn check(engine: &Engine, paths: &[PathBuf], answer: &mut Answer) -> 
     learned::check(engine, &captures, answer, &mut left_out)?;
     answer.left_out = left_out.calibration();
     fused::check(engine, &captures, answer)?;
+    untimed::check(engine, &captures, answer);
     variants::check(engine, &captures, answer)
 }
 

@@ -52,6 +52,8 @@ struct Spread {
 #[derive(Clone, Debug, Deserialize)]
 struct Files {
     kineto: String,
+    #[serde(default)]
+    et: Option<String>,
 }
 
 /// An opened capture of one rank.
@@ -65,6 +67,8 @@ pub(crate) struct Capture {
     pub(crate) profiled_ns: f64,
     /// Whether its un-profiled iterations agree with one another, in most rounds.
     pub(crate) quiet: bool,
+    /// The execution trace of a step beside them.
+    pub(crate) execution_trace: Option<PathBuf>,
     /// The steps recorded for their times.
     pub(crate) steps: Vec<Loaded>,
     /// Each time that it was captured: without and with a profiler, in ns.
@@ -78,6 +82,11 @@ impl Capture {
     /// The id without its batch size: captures that share it differ in nothing else.
     pub(crate) fn series(&self) -> String {
         self.id.replace(&format!("-b{}", self.batch), "")
+    }
+
+    /// Whether products and convolutions of 32-bit floats ran in TF32.
+    pub(crate) fn is_tf32(&self) -> bool {
+        self.id.split('-').any(|part| part == "tf32")
     }
 
     /// What it ran on, as its id ends.
@@ -149,6 +158,7 @@ fn opened(engine: &Engine, folder: &Path, entry: Entry) -> Result<Capture> {
         batch: entry.batch,
         wall_ns,
         quiet: entry.wall.synced.is_some_and(|wall| wall.p90 <= QUIET * wall.p10),
+        execution_trace: entry.files.et.map(|file| folder.join(file)),
         steps,
         rounds: vec![[wall_ns, profiled_ns]],
     })

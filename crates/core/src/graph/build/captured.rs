@@ -4,6 +4,8 @@
 //! have run; what stands between the begin and the end of a capture is a piece, and a replay is the piece whose kernels are
 //! the same in the same order. Times are those of the replay throughout: nothing here changes how a graph replays.
 
+use std::path::PathBuf;
+
 use rustc_hash::FxHashMap;
 
 use crate::align::common_subsequence;
@@ -24,6 +26,8 @@ pub struct Captures {
     pieces: Vec<Piece>,
     /// Captures of which launches do not say which kernel they would have run.
     unnamed: usize,
+    /// The files of the recordings.
+    pub files: Vec<PathBuf>,
 }
 
 /// What was launched between the begin and the end of one capture.

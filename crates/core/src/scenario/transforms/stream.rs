@@ -13,9 +13,11 @@ use super::kernel::{self, NewKernel, Side};
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     known: BTreeMap<(usize, i64), Stream>,
+    /// When each traced task was launched.
+    launch_times: Vec<TimeNs>,
 }
 
-/// In which step work was launched, and when: backlog, of which no launch was recorded, before all that was.
+/// In which step work was launched, and when.
 type Issued = (CopyStep, TimeNs);
 
 #[derive(Debug)]
@@ -29,14 +31,18 @@ impl Streams {
     /// Puts `new` on stream `number` of the rank of `node`: it waits for `node`, whose call its own follows.
     pub(super) fn place(&mut self, draft: &mut Draft<'_>, node: Node, number: i64, new: NewKernel) {
         let rank = draft.rank_of(draft.lane_of(node));
-        let stream = self.known.entry((rank, number)).or_insert_with(|| Stream::of(draft, node, number));
+        if self.launch_times.is_empty() {
+            self.launch_times = draft.graph().launch_times();
+        }
+        let times = &self.launch_times;
+        let stream = self.known.entry((rank, number)).or_insert_with(|| Stream::of(draft, node, (number, times)));
         if draft.lane_of(node) == stream.lane {
             kernel::place(draft, node, Side::After, new);
             return;
         }
         let kernel = kernel::launch(draft, node, Side::After, stream.lane, new).kernel;
         draft.connect(node, kernel, Dependency::on_end(DependencyKind::EventWait, DurNs::ZERO));
-        let launched = launched(draft, node);
+        let launched = launched(draft, node, times);
         let place = stream.work.partition_point(|&(at, _)| at <= launched);
         let next = stream.work.get(place).copied();
         match (place.checked_sub(1), next) {
@@ -53,13 +59,13 @@ impl Streams {
 }
 
 impl Stream {
-    fn of(draft: &mut Draft<'_>, node: Node, number: i64) -> Self {
+    fn of(draft: &mut Draft<'_>, node: Node, (number, times): (i64, &[TimeNs])) -> Self {
         let lane = lane(draft, node, number);
         let nodes = draft.in_order(|other| draft.lane_of(other) == lane).remove(&lane).unwrap_or_default();
         // An added task is launched no earlier than the one before it.
         let mut latest = (CopyStep::Origin, TimeNs(i64::MIN));
         let timed = nodes.into_iter().map(|node| {
-            latest = latest.max(launched(draft, node));
+            latest = latest.max(launched(draft, node, times));
             (latest, node)
         });
         let work = timed.collect();
@@ -85,11 +91,9 @@ fn lane(draft: &mut Draft<'_>, node: Node, number: i64) -> LaneId {
     })
 }
 
-fn launched(draft: &Draft<'_>, node: Node) -> Issued {
-    let graph = draft.graph();
+fn launched(draft: &Draft<'_>, node: Node, times: &[TimeNs]) -> Issued {
     let beside = draft.beside(node);
-    let at = graph.tasks[graph.launch_of(beside).unwrap_or(beside)].measured_start;
-    (draft.base().copies().step(beside), at)
+    (draft.base().copies().step(beside), times[beside.index()])
 }
 
 /// Lets the step of `kernel` end no earlier than it does.

@@ -1,0 +1,115 @@
+//! What the steps of a session draw on beside its trace: a recording at another batch size, recordings of captured graphs.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use retime_core::diagnostic::Severity;
+use retime_core::graph::{BuildOptions, IterationChoice};
+use retime_core::intern::printable;
+use retime_core::trace::OpenOptions;
+
+use super::{Engine, Loaded, chosen_iteration};
+
+/// Files of other recordings that steps draw on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrawnOn {
+    /// The trace at another batch size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    learn: Option<PathBuf>,
+    /// Recordings of the run that captured the graphs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    captures: Vec<PathBuf>,
+}
+
+impl DrawnOn {
+    /// What `loaded` draws on, wherever the program runs next.
+    pub fn of(loaded: &Loaded) -> Self {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let captures = loaded.captures.iter().flat_map(|captures| &captures.files);
+        Self { learn: loaded.learned_from.as_ref().map(absolute), captures: captures.map(absolute).collect() }
+    }
+
+    /// `loaded` with what this names and it does not draw on yet; why that cannot be is a warning about it.
+    pub(super) fn restore(&self, engine: &Engine, mut loaded: Loaded) -> Loaded {
+        let iteration = chosen_iteration(&loaded).map_or(IterationChoice::Default, IterationChoice::Index);
+        let captures = (!self.captures.is_empty() && loaded.captures.is_none()).then_some(&self.captures);
+        let again = captures.map(|files| engine.with_captures(&loaded, files, &BuildOptions { iteration }));
+        let mut lost: Vec<String> = Vec::new();
+        match again {
+            Some(Ok(again)) => loaded = again,
+            Some(Err(error)) => lost.push(error.to_string()),
+            None => {}
+        }
+        if let Some(file) = self.learn.as_ref().filter(|_| loaded.learned_from.is_none())
+            && let Err(reason) = learn(engine, &mut loaded, file)
+        {
+            lost.push(reason);
+        }
+        for reason in lost {
+            let text = format!("the last session drew on another trace, which its steps are now without: {reason}");
+            loaded.notes.add(Severity::Warning, "session-without", &text, None, || text.clone());
+        }
+        loaded
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        let name = |path: &PathBuf| path.file_name().map(|name| printable(&name.to_string_lossy()));
+        self.learn.iter().chain(&self.captures).filter_map(name)
+    }
+}
+
+/// Lets `loaded` learn from the trace in `file`.
+///
+/// # Errors
+/// Why it cannot, in one line.
+pub fn learn(engine: &Engine, loaded: &mut Loaded, file: &Path) -> Result<(), String> {
+    let others = engine.load(&[file.to_path_buf()], &OpenOptions::default(), &BuildOptions::default());
+    let others = others.map_err(|error| error.to_string())?;
+    let [other] = others.as_slice() else {
+        return Err(format!("{}: several jobs, and one to learn from is wanted", file.display()));
+    };
+    loaded.learn(other).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{SavedSession, Sessions, trace_fingerprint};
+    use retime_core::scenario::Scenario;
+
+    fn captured(batch: u32) -> PathBuf {
+        let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces");
+        samples.join(format!("dlrm-ddp-b{batch}-fp32-cpu.kineto.json.gz"))
+    }
+
+    #[test]
+    fn a_session_goes_on_with_what_its_steps_draw_on_or_says_that_it_is_gone() {
+        let (folder, engine) = (tempfile::tempdir().unwrap(), Engine::builtin().unwrap());
+        let open =
+            || engine.load(&[captured(256)], &OpenOptions::default(), &BuildOptions::default()).unwrap().remove(0);
+        let second = folder.path().join("second.json.gz");
+        std::fs::copy(captured(64), &second).unwrap();
+        let mut learned = open();
+        learn(&engine, &mut learned, &second).unwrap();
+        let scenario = Scenario::parse(["resize-batch 512"]).unwrap();
+        let time = |loaded: &Loaded| engine.evaluate(loaded, &scenario, 0).summary.steady_ns;
+        assert_ne!(time(&learned), time(&open()));
+        let sessions = Sessions::at(folder.path().join("state"));
+        let trace = trace_fingerprint(&learned);
+        let drawn_on = DrawnOn::of(&learned);
+        let session = SavedSession { trace, drawn_on, scenario: scenario.clone(), ..SavedSession::default() };
+        sessions.write(&session).unwrap();
+        let resume = || sessions.resume(&engine, open(), &BuildOptions::default());
+        let (again, found) = resume();
+        assert_eq!(
+            (time(&again), found.as_ref().map(SavedSession::about)),
+            (time(&learned), Some("1 step, with second.json.gz".to_owned()))
+        );
+        std::fs::remove_file(&second).unwrap();
+        let (without, found) = resume();
+        assert_eq!((time(&without), found.map(|found| found.scenario)), (time(&open()), Some(scenario.clone())));
+        assert!(without.diagnostics().sorted().iter().any(|it| it.code == "session-without"));
+    }
+}

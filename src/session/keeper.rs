@@ -12,7 +12,7 @@ enum Order {
     /// A trace was opened.
     Begin(String),
     /// A session is to be written.
-    Write(SavedSession),
+    Write(Box<SavedSession>),
 }
 
 /// What could not be written is tried again after so long.
@@ -31,7 +31,7 @@ impl Waiting {
     fn take(&mut self, order: Order) {
         match order {
             Order::Begin(trace) => _ = self.orders.entry(trace).or_insert(None),
-            Order::Write(session) => _ = self.orders.insert(session.trace.clone(), Some(session)),
+            Order::Write(session) => _ = self.orders.insert(session.trace.clone(), Some(*session)),
         }
     }
 
@@ -102,7 +102,7 @@ impl Keeper {
     /// Writes a session if it differs from the last one of its trace.
     pub fn keep(&mut self, session: SavedSession) {
         if self.known.get(&session.trace) != Some(&session) {
-            let _ = self.sender.send(Order::Write(session.clone()));
+            let _ = self.sender.send(Order::Write(Box::new(session.clone())));
             self.known.insert(session.trace.clone(), session);
         }
     }

@@ -117,7 +117,7 @@ impl Step {
 
     /// Its line with `number` as argument `at`.
     pub fn line_with(&self, at: usize, number: f64) -> String {
-        let mut values = self.edit.values.to_vec();
+        let mut values = self.edit.values.clone();
         let value = match values.get(at) {
             Some(Some(Value::Whole(_))) if number.fract() == 0.0 && number >= 0.0 => Value::Whole(number as u64),
             _ => Value::Number(number),

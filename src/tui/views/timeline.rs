@@ -154,9 +154,9 @@ impl View for Timeline {
         if !press.on_view {
             return;
         }
-        let (from, to) = (press.x - area.x, x.saturating_sub(area.x));
+        let (from, to) = (press.x.saturating_sub(area.x), x.saturating_sub(area.x));
         let part = app.with_timeline(|_, extent, timeline| {
-            let part = TimelineState::part_at(extent, from, press.y - area.y);
+            let part = TimelineState::part_at(extent, from, press.y.saturating_sub(area.y));
             match part {
                 HeadPart::Ruler => {
                     timeline.set_range(timeline.time_under(extent, from), timeline.time_under(extent, to));

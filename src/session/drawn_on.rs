@@ -31,6 +31,13 @@ impl DrawnOn {
         Self { learn: loaded.learned_from.as_ref().map(absolute), captures: captures.map(absolute).collect() }
     }
 
+    /// This, and what `other` names of which it names nothing: a file that is gone today may be there tomorrow.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        let captures = if self.captures.is_empty() { other.captures.clone() } else { self.captures };
+        Self { learn: self.learn.or_else(|| other.learn.clone()), captures }
+    }
+
     /// `loaded` with what this names and it does not draw on yet; why that cannot be is a warning about it.
     pub(super) fn restore(&self, engine: &Engine, mut loaded: Loaded) -> Loaded {
         let iteration = chosen_iteration(&loaded).map_or(IterationChoice::Default, IterationChoice::Index);
@@ -52,6 +59,12 @@ impl DrawnOn {
             loaded.notes.add(Severity::Warning, "session-without", &text, None, || text.clone());
         }
         loaded
+    }
+
+    /// The lines that draw on it again, as the prompt and scripts take them.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let learn = self.learn.iter().map(|path| format!("learn {}", path.display()));
+        learn.chain(self.captures.iter().map(|path| format!("capture {}", path.display())))
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = String> {
@@ -82,6 +95,16 @@ mod tests {
     fn captured(batch: u32) -> PathBuf {
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces");
         samples.join(format!("dlrm-ddp-b{batch}-fp32-cpu.kineto.json.gz"))
+    }
+
+    #[test]
+    fn what_cannot_be_read_today_is_asked_for_again() {
+        let of = |learn: Option<&str>, captures: &[&str]| DrawnOn {
+            learn: learn.map(PathBuf::from),
+            captures: captures.iter().map(PathBuf::from).collect(),
+        };
+        assert_eq!(of(None, &[]).or(&of(Some("a"), &["b"])), of(Some("a"), &["b"]));
+        assert_eq!(of(Some("c"), &["d"]).or(&of(Some("a"), &["b"])), of(Some("c"), &["d"]));
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub struct Workspace {
     pub wanted: u64,
     /// The revision that the views show.
     drawn: u64,
+    /// What its last session drew on.
+    drew_on: DrawnOn,
     /// The chosen step.
     pub step: usize,
     /// The last edit as a line, for repeating.
@@ -162,6 +164,7 @@ impl Workspace {
             named: NamedScenarios::default(),
             compare: CompareState::default(),
             saved_steps: scenario.steps.iter().map(ToString::to_string).collect(),
+            drew_on: DrawnOn::default(),
             step: 0,
             last_edit: None,
             sweep: SweepState::default(),
@@ -327,6 +330,7 @@ impl Workspace {
         for count in 1..=scenario.steps.len() {
             self.history.push(Scenario { steps: scenario.steps[..count].to_vec(), ..scenario.clone() });
         }
+        self.drew_on.clone_from(&session.drawn_on);
         self.timeline.marks.clone_from(&session.marks);
         self.timeline.mark_names.clone_from(&session.mark_names);
         if let Some((from, to)) = session.window {
@@ -348,7 +352,7 @@ impl Workspace {
             marks: marks.clone(),
             mark_names: mark_names.clone(),
             window,
-            drawn_on: DrawnOn::of(&self.loaded),
+            drawn_on: DrawnOn::of(&self.loaded).or(&self.drew_on),
         }
     }
 

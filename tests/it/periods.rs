@@ -297,3 +297,24 @@ fn work_on_a_stream_of_its_own_takes_its_time_in_every_step() {
         assert!(summary.steady_ns <= added + summary.base_steady_ns, "{trace}: {} {added}", summary.steady_ns);
     }
 }
+
+#[test]
+fn a_window_that_holds_other_work_than_the_step_says_so_and_no_other() {
+    let engine = engine();
+    let note = |trace: &str, line: &str| {
+        let loaded = loaded(&[sample(trace)]);
+        let scenario = Scenario::parse([line].into_iter().filter(|line| !line.is_empty())).unwrap();
+        let summary = engine.evaluate(loaded, &scenario, 0).summary;
+        summary.window_note().filter(|_| summary.has_other_work)
+    };
+    let (gpt2, mlp) =
+        ("h200/gpt2-small-checkpoint1-b8-fp32-cuda.kineto.json.gz", "h200/mlp-b4096-fp32-cuda.kineto.json.gz");
+    let moved = note(gpt2, "insert kernel k 1ms on stream 99 after family=optimizer");
+    assert!(moved.as_ref().is_some_and(|note| note.contains("has 163.9 ms")), "{moved:?}");
+    assert!(note(mlp, "parallelize family=gemm").is_some());
+    for line in ["", "scale kind=kernel x4", "scale kind=host x2", "resize-batch 64", "swap-gpu H100", "accumulate 4"] {
+        for trace in [gpt2, mlp, "dlrm-ddp-b128-fp32-cpu-ws2-r0.kineto.json.gz"] {
+            assert_eq!(note(trace, line), None, "{trace}: {line}");
+        }
+    }
+}

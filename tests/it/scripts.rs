@@ -163,14 +163,14 @@ fn the_script_that_is_recorded_is_replaced_by_nothing() {
 
 #[test]
 fn a_recording_plays_on_the_iteration_and_with_the_traces_that_it_was_made_with() {
-    let folder = tempfile::tempdir().unwrap();
-    let second = sample("h100/resnet50-b32-tf32-cuda.kineto.json.gz");
     let lines = ["iteration 0", "step scale kind=kernel x2", "as lin2022", "as replay"];
-    let script = format!("record taken.retime\n{}\nrecord\n", lines.join("\n"));
-    let folder_of = played(&script, CAPTURE, true);
-    let taken = fs::read_to_string(folder_of.path().join("taken.retime")).unwrap();
+    let folder = played(&format!("record taken.retime\n{}\nrecord\n", lines.join("\n")), CAPTURE, true);
+    let taken = fs::read_to_string(folder.path().join("taken.retime")).unwrap();
     assert_eq!(taken.lines().skip(1).collect::<Vec<_>>(), lines);
-    let learned = format!("record taken.retime\nlearn {second}\n");
-    let (status, _, said) = run_script(folder.path(), &learned);
-    assert_ne!(status, 0, "of another model: {said}");
+    let learn = format!("learn {}", sample("dlrm-ddp-b64-fp32-cpu.kineto.json.gz"));
+    let script = format!("record taken.retime\n{learn}\nbatch 512\nrecord\nsave steps.toml\n");
+    let folder = played(&script, "dlrm-ddp-b256-fp32-cpu.kineto.json.gz", true);
+    let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
+    assert_eq!(read("taken.retime").lines().skip(1).collect::<Vec<_>>(), [&learn, "batch 512"]);
+    assert!(read("steps.toml").starts_with(&format!("# made after: {learn}\n")), "{}", read("steps.toml"));
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ratatui::layout::Rect;
 
 use super::{Argument, Command, CommandResult, Kind, Pane};
-use crate::session::{Expectation, ExportFormat, Verdict, is_fingerprint, is_same_file, sample, script_lines};
+use crate::session::{DrawnOn, Expectation, ExportFormat, Verdict, is_fingerprint, is_same_file, sample, script_lines};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::load::Open;
@@ -19,6 +19,7 @@ use crate::tui::theme::{Depth, Role, Theme};
 use crate::tui::views::compare::ColumnKind;
 use crate::tui::views::{self, Timeline};
 use crate::tui::workspace::Workspace;
+use retime_core::intern::printable;
 use retime_core::scenario::{Fit, SavedScenario};
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -217,7 +218,11 @@ fn save(app: &mut App, path: &str, force: bool) -> CommandResult {
     let path = named(path)?;
     is_free(app, &path)?;
     let work = app.workspace().ok_or(NO_TRACE)?;
-    let text = SavedScenario::new(work.current_scenario(), &work.fingerprint, &work.loaded.graph).to_toml();
+    let steps = SavedScenario::new(work.current_scenario(), &work.fingerprint, &work.loaded.graph).to_toml();
+    // A scenario is of one trace alone: what else it was made with, its reader is told.
+    let beside = DrawnOn::of(&work.loaded);
+    let made_after = beside.lines().map(|line| format!("# made after: {}", printable(&line)));
+    let text = made_after.chain([steps]).collect::<Vec<_>>().join("\n");
     let saves = Some(SavedSteps { work: work.number, steps: work.step_lines() });
     app.busy += 1;
     Ok(vec![Effect::Ask(Request::Write { path, text, force, saves })])
@@ -256,7 +261,7 @@ pub fn take(app: &mut App, file: &str, text: &str, reading: Reading) -> CommandR
             check(work, file, &saved)?;
             let said = fitting(work, file, &saved, false)?;
             let stem = Path::new(file).file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-            let name = work.named.add(saved.scenario, &retime_core::intern::printable(&stem));
+            let name = work.named.add(saved.scenario, &printable(&stem));
             work.compare.chosen = ColumnKind::Scenario(name);
             if let Some(said) = said {
                 app.say(Message::note(said));

@@ -261,8 +261,8 @@ fn also_named(work: &Workspace) -> Pieces {
     vec![(format!("{name} {before}{after}"), Role::Dim)]
 }
 
-/// What belongs beside the number: steps without effect, and work that keeps its time because no model covers it; briefly
-/// `27 % unmod.`.
+/// What belongs beside the number: steps without effect, a window that shows other work than the step's, and work that keeps its time
+/// because no model covers it; briefly `27 % unmod.`.
 pub(super) fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
     let share = work.outcome.summary.unmodelled_share;
     let none = match work.outcome.steps.iter().filter(|step| step.no_effect().is_some()).count() {
@@ -281,8 +281,10 @@ pub(super) fn caveats(work: &Workspace, is_brief: bool) -> Pieces {
         _ => None,
     };
     let unfit = unfit.filter(|_| is_brief).map(str::to_owned);
+    let other = if is_brief { "other work" } else { "the window holds other work" };
+    let other = summary.has_other_work.then(|| other.to_owned());
     let mut caveats = Pieces::new();
-    for caveat in unfit.into_iter().chain(none).chain(kept).filter(|_| work.is_edited()) {
+    for caveat in unfit.into_iter().chain(none).chain(other).chain(kept).filter(|_| work.is_edited()) {
         if !caveats.is_empty() {
             caveats.push((", ".to_owned(), Role::Dim));
         }

@@ -227,6 +227,8 @@ fn of_header(work: &Workspace, lines: &mut Vec<Line>) {
     let compared = format!("{} → {}: {}", summary.base_steady_ns, summary.steady_ns, summary.basis_sentence());
     lines.push(("compared", compared, Role::Text));
     lines.extend(summary.both_named().map(|(name, before, after)| (name, format!("{before} → {after}"), Role::Text)));
+    let other = summary.window_note().filter(|_| summary.has_other_work);
+    lines.extend(other.map(|note| ("", note, Role::Warn)));
     lines.extend(summary.cut.map(|cut| ("", cut.sentence(), Role::Warn)));
     lines.push(("replay", replay(summary), Role::Text));
     lines.push(("error", band(summary), Role::Text));

@@ -163,8 +163,8 @@ impl CopyCurve {
         Self { start_us, rate: stats::median(&mut rates).unwrap_or(1.0).max(1e-3), error: 0.0 }
     }
 
-    /// This curve, of copies between a host and `from`, of memory that is `pinned`, on another device. Copies that did not fill their link waited for something
-    /// else, such as the host's memory: a slower link takes longer only from where they fill that one.
+    /// This curve, of copies between a host and `from`, of memory that is `pinned`, on another device. Copies that did not fill their
+    /// link waited for something else, such as the host's memory: a slower link takes longer only from where they fill that one.
     pub(super) fn moved(self, pinned: Option<bool>, from: &DeviceProfile, device: &DeviceProfile) -> Self {
         if from.host_link.0 <= device.host_link.0 || device.model_id() == from.id {
             return self;

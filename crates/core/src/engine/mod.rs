@@ -229,12 +229,7 @@ impl Engine {
     /// Nothing in it can be modelled.
     pub fn reopen(&self, loaded: &Loaded, scenario: &Scenario, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let folding = loaded.refolded(scenario).unwrap_or_else(|| loaded.folding.clone());
-        let mut other =
-            self.build(Arc::clone(&loaded.job), folding, loaded.alike.clone(), options, loaded.captures.clone())?;
-        other.notes.merge(&loaded.notes);
-        other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
-        other.learned_from.clone_from(&loaded.learned_from);
-        Ok(other)
+        self.build_again(loaded, (folding, loaded.alike.clone()), options)
     }
 
     /// The job of `loaded` whose replayed graphs were captured in the recordings `paths`.
@@ -257,7 +252,17 @@ impl Engine {
     /// Nothing in it can be modelled.
     pub fn unfold(&self, loaded: &Loaded, options: &BuildOptions) -> Result<Loaded, EngineError> {
         let none = RankClasses::none(&loaded.job);
-        let mut other = self.build(Arc::clone(&loaded.job), none.clone(), none, options, loaded.captures.clone())?;
+        self.build_again(loaded, (none.clone(), none), options)
+    }
+
+    /// The job of `loaded` with other ranks simulated, drawing on what it draws on.
+    fn build_again(
+        &self,
+        loaded: &Loaded,
+        (folding, alike): (RankClasses, RankClasses),
+        options: &BuildOptions,
+    ) -> Result<Loaded, EngineError> {
+        let mut other = self.build(Arc::clone(&loaded.job), folding, alike, options, loaded.captures.clone())?;
         other.notes.merge(&loaded.notes);
         other.context.batch_scaling.clone_from(&loaded.context.batch_scaling);
         other.learned_from.clone_from(&loaded.learned_from);

@@ -26,7 +26,7 @@ const STRAGGLER_SHARE: f64 = 0.02;
 
 /// Two figures of the iteration that differ by more are both named.
 const BOTH_NAMED: f64 = 0.01;
-/// Share of the step's device time by which that of the recorded window is other work.
+/// By how much an edit may change the share of the step's device time that the recorded window holds.
 const OTHER_WORK: f64 = 0.05;
 
 /// Lowest and highest iteration time within the models' known errors.
@@ -215,9 +215,10 @@ pub struct Summary {
     pub gpu_active_ns: DurNs,
     /// The kernel-only baseline: largest sum of device time on one stream.
     pub kernel_only_ns: DurNs,
-    /// Time of all streams of all ranks in the recorded window. Other work than that of the step, where an edit moves work over the window's
-    /// ends.
+    /// Time of all streams of all ranks in the recorded window.
     pub window_work_ns: DurNs,
+    /// Whether that is of other work than the step's: edits moved work over the window's ends.
+    pub has_other_work: bool,
     /// Peak device memory of the fullest rank, where it can be told.
     pub memory_bytes: Option<Bytes>,
     /// Whether it fits the device, where both are known.
@@ -310,6 +311,8 @@ impl Summary {
             self.steady_gpu_busy = ratio(self.gpu_active_ns, self.steady_ns).min(1.0);
         }
         let Some(bounds) = steady.bounds.filter(|_| steady.is_compared()) else { return };
+        let base = base.filter(|base| base.window_work_ns > DurNs::ZERO);
+        self.has_other_work = base.is_some_and(|base| (self.window_share() - base.window_share()).abs() > OTHER_WORK);
         let decisive = Decisive::of_period(resolved, &circuit);
         (self.host_path_ns, self.errors) = (decisive.host(resolved), decisive.errors(resolved));
         self.steady_band = ErrorBand::of(&self.errors, self.steady_ns, self.margin);
@@ -330,16 +333,20 @@ impl Summary {
         differ(before, after).then_some(("if repeated", before, after))
     }
 
-    /// What to say beside figures of the recorded window, where the iteration as it repeats takes more than one part in a hundred longer or
-    /// shorter.
+    /// The recorded window's work over that of the step.
+    fn window_share(&self) -> f64 {
+        ratio(self.window_work_ns, self.device_time.after())
+    }
+
+    /// What to say beside figures of the recorded window, where it holds other work than the step, or the iteration as it repeats takes more
+    /// than one part in a hundred longer or shorter.
     pub fn window_note(&self) -> Option<String> {
         if !self.steady.is_compared() {
             return None;
         }
         let (window, period) = (self.simulated_ns, self.steady_ns);
-        let step = self.device_time.after();
-        if self.window_work_ns.0.abs_diff(step.0) as f64 > OTHER_WORK * step.0.max(1) as f64 {
-            let work = self.window_work_ns;
+        if self.has_other_work {
+            let (work, step) = (self.window_work_ns, self.device_time.after());
             return Some(format!(
                 "this is of the recorded window of {window}, in which {work} of device work runs: the edits move work over its ends; the \
                  step, which takes {period} as it repeats, has {step}"
@@ -450,6 +457,7 @@ impl Summary {
             gpu_active_ns: DurNs(mean(&|busy| busy.active.0 as f64).round() as i64),
             kernel_only_ns: busy.iter().map(|busy| busy.kernel_only).max().unwrap_or_default(),
             window_work_ns: busy.iter().zip(&counts).map(|(busy, count)| busy.work.scale(f64::from(*count))).sum(),
+            has_other_work: false,
             memory_bytes: needed,
             fits: memory.as_ref().and_then(|memory| memory.fits(&resolved.devices)),
             memory,

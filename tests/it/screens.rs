@@ -399,7 +399,7 @@ fn every_key_does_in_every_view_what_the_help_says() {
         ("b", "resize-batch 64 ◂"),
         ("g", "H200"),
         ("t", "type to filter"),
-        ("I", "iteration · median"),
+        ("I", "iteration, ranges on the host · median"),
         ("W", "why this number"),
         ("<f2>", "messages"),
         ("<f9>", "theme"),

@@ -259,7 +259,7 @@ impl Picker {
         picker
     }
 
-    /// The recorded iterations with their lengths; `None` where the trace has none.
+    /// The recorded iterations with their ranges on the host; `None` where the trace has none.
     pub fn iterations(work: &Workspace) -> Option<Self> {
         let mut ranks = work.loaded.traces().map(iteration::steps);
         let steps = ranks.next()?;
@@ -286,7 +286,8 @@ impl Picker {
         };
         let (low, high) =
             steps.iter().map(off).fold((0.0_f64, 0.0_f64), |(low, high), off| (low.min(off), high.max(off)));
-        let title = format!("iteration · median {median}, {} to {}", signed_percent(low), signed_percent(high));
+        let spread = format!("{} to {}", signed_percent(low), signed_percent(high));
+        let title = format!("iteration, ranges on the host · median {median}, {spread}");
         let mut picker = Self::new(title, steps.iter().enumerate().map(entry).collect());
         picker.chosen = steps.iter().position(|step| step.name == shown).unwrap_or(0);
         Some(picker)

@@ -2,6 +2,7 @@
 //!
 //! Must not know how any format writes things.
 
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use super::order::{self, DAY};
 use super::track::TrackTable;
 use super::{
     CollectiveArgs, CopyArgs, EventId, EventTable, KernelArgs, MemoryArgs, OpenError, OperatorArgs, RankPlace,
-    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, TensorArgs, Trace, Transfer, WorkArgs,
+    RecordedDevice, SharedTable, SideTable, StatedMemory, SyncArgs, TensorArgs, Trace, Transfer, WorkArgs, sizes,
 };
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameId, NameTable, printable};
@@ -55,6 +56,46 @@ impl TraceBuilder {
         self.diagnostics.add(Severity::Warning, code, "", Some(place), || format!("{reason}; skipped"));
     }
 
+    /// Notes that the copy or memset at `start` has a size that is none.
+    pub(super) fn damaged_bytes(&mut self, start: TimeNs) {
+        let place = Some(format!("at {} ns", start.0));
+        self.diagnostics.add(Severity::Warning, "damaged-bytes", "", place, || {
+            "a copy or memset has a size that is no whole number of bytes of a memory: how much it moved is not known".to_owned()
+        });
+    }
+
+    /// Takes out the events `left_out`, which are in order; those after them are numbered anew.
+    ///
+    /// # Complexity
+    /// O(events).
+    pub(super) fn leave_out(&mut self, left_out: &[EventId]) {
+        if left_out.is_empty() {
+            return;
+        }
+        let all = std::mem::take(&mut self.events);
+        let is_kept = |id: &EventId| left_out.binary_search(id).is_err();
+        // Those left out are numbered behind all others, where they are cut off.
+        let (mut new_of_old, mut last) = (vec![0; all.len()], all.len() as u32);
+        for id in all.ids() {
+            new_of_old[id.0 as usize] = if is_kept(&id) {
+                self.events.push(&all.get(id)).0
+            } else {
+                last -= 1;
+                last
+            };
+        }
+        let kept = 0..self.events.len();
+        let Self { operators, kernels, works, copies, launched, collectives, syncs, memory, .. } = self;
+        (operators.renumber(&new_of_old), operators.keep(&kept));
+        (kernels.renumber(&new_of_old), kernels.keep(&kept));
+        (works.renumber(&new_of_old), works.keep(&kept));
+        (copies.renumber(&new_of_old), copies.keep(&kept));
+        (launched.renumber(&new_of_old), launched.keep(&kept));
+        (collectives.renumber(&new_of_old), collectives.keep(&kept));
+        (syncs.renumber(&new_of_old), syncs.keep(&kept));
+        (memory.renumber(&new_of_old), memory.keep(&kept));
+    }
+
     /// The length of an event as recorded; 0 and a note where it is missing, negative or endless.
     #[inline]
     pub(super) fn length(&mut self, recorded: Option<DurNs>, place: impl FnOnce() -> String) -> DurNs {
@@ -87,13 +128,11 @@ impl TraceBuilder {
     ///
     /// # Errors
     /// [`OpenError::NoEvents`] when nothing could be used.
-    pub(super) fn finish(self, path: PathBuf, format: &'static str) -> Result<Trace, OpenError> {
+    pub(super) fn finish(mut self, path: PathBuf, format: &'static str) -> Result<Trace, OpenError> {
         if self.events.is_empty() {
             return Err(OpenError::NoEvents { path, in_file: self.entries, skipped: self.skipped });
         }
-        let tensor_args = self.lists.finish();
-        let mut diagnostics = self.diagnostics;
-        note_odd_sizes(&tensor_args, &self.names, &mut diagnostics);
+        let tensor_args = self.settled_lists();
         let mut trace = Trace {
             path,
             format,
@@ -123,28 +162,46 @@ impl TraceBuilder {
             stated_memory: self.stated_memory,
             events_in_file: self.entries,
             skipped_events: self.skipped,
-            diagnostics,
+            diagnostics: self.diagnostics,
         };
         order::settle(&mut trace);
         Ok(trace)
     }
+
+    /// The lists of arguments with all sizes as whole numbers. A list with a size that is none is emptied, and its operators have none:
+    /// they are as if no sizes had been recorded, which is said.
+    fn settled_lists(&mut self) -> Vec<TensorArgs> {
+        let mut lists = std::mem::take(&mut self.lists).finish();
+        let mut damaged = vec![false; lists.len()];
+        for (list, is_damaged) in lists.iter_mut().zip(&mut damaged) {
+            let sizes = sizes::read(self.names.get(list.dims), &[]);
+            match sizes.text {
+                _ if sizes.is_damaged => {
+                    note_odd_sizes(self.names.get(list.dims), &mut self.diagnostics);
+                    *is_damaged = true;
+                    *list = TensorArgs::default();
+                }
+                Cow::Owned(text) => list.dims = self.names.intern(&text),
+                Cow::Borrowed(_) => {}
+            }
+        }
+        if damaged.contains(&true) {
+            self.operators.for_each_value(|args| args.tensors = args.tensors.filter(|list| !damaged[list.index()]));
+        }
+        lists
+    }
 }
 
-/// Says how many lists of arguments have a tensor of negative size, and how many one whose size is no whole number.
-fn note_odd_sizes(lists: &[TensorArgs], names: &NameTable, diagnostics: &mut Diagnostics) {
-    type IsOdd = fn(char) -> bool;
-    let odd: [(&'static str, IsOdd, &str); 2] = [
-        ("negative-size", |c| c == '-', "with a negative size"),
-        ("unreadable-size", |c| c.is_alphabetic() || c == '.', "with a size that is no whole number"),
-    ];
-    for (code, is_odd, how) in odd {
-        let mut found = lists.iter().map(|list| names.get(list.dims)).filter(|dims| dims.contains(is_odd));
-        let Some(first) = found.next() else { continue };
-        let count = 1 + found.count() as u64;
-        diagnostics.add_many(Severity::Warning, code, "", None, count, || {
-            format!("arguments of an operator are recorded {how} ({}); it was read as 0", printable(&readable(first)))
-        });
-    }
+/// Counts a list of arguments with the sizes `dims`, of which one is no size.
+fn note_odd_sizes(dims: &str, diagnostics: &mut Diagnostics) {
+    let (code, how) = match dims.contains('-') {
+        true => ("negative-size", "with a negative size"),
+        false => ("unreadable-size", "with a size that is no whole number of at most 63 bits"),
+    };
+    diagnostics.add(Severity::Warning, code, "", None, || {
+        let sizes = printable(&readable(dims));
+        format!("arguments of an operator are recorded {how} ({sizes}); none of its sizes are taken")
+    });
 }
 
 /// The list `dims` with a `?` for each size that is no whole number: what prints one looks as if it had worked it out.
@@ -153,7 +210,7 @@ fn readable(dims: &str) -> String {
     let pieces = dims.split_inclusive(is_between);
     let piece = |piece: &str| {
         let size = piece.trim_end_matches(is_between);
-        let is_whole = size.chars().all(|c| c.is_ascii_digit() || c == '-');
+        let is_whole = size.is_empty() || size.parse::<i64>().is_ok();
         if is_whole { piece.to_owned() } else { piece.replacen(size, "?", 1) }
     };
     pieces.map(piece).collect()

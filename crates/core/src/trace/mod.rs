@@ -30,6 +30,7 @@ mod rocprof;
 mod same_sizes;
 mod shapes;
 mod shared;
+mod sizes;
 mod sniff;
 mod source;
 pub mod steps;

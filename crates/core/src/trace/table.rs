@@ -103,13 +103,8 @@ impl EventTable {
     pub fn push(&mut self, event: &Event) -> EventId {
         let id = self.start.len() as u32;
         self.start.push(event.start);
-        self.dur.push(match u32::try_from(event.dur.0) {
-            Ok(ns) if ns != LONG => ns,
-            _ => {
-                self.long_durations.insert(id, event.dur);
-                LONG
-            }
-        });
+        let dur = self.column_of(id, event.dur);
+        self.dur.push(dur);
         self.name.push(event.name);
         self.category.push(event.category);
         self.track.push(event.track);
@@ -236,6 +231,22 @@ impl EventTable {
     /// End of one event.
     pub fn end(&self, id: EventId) -> TimeNs {
         self.start(id) + self.dur(id)
+    }
+
+    /// Changes the length of one event.
+    pub fn set_dur(&mut self, id: EventId, dur: DurNs) {
+        self.dur[id.0 as usize] = self.column_of(id.0, dur);
+    }
+
+    /// A length as the column has it.
+    fn column_of(&mut self, row: u32, dur: DurNs) -> u32 {
+        match u32::try_from(dur.0) {
+            Ok(ns) if ns != LONG => ns,
+            _ => {
+                self.long_durations.insert(row, dur);
+                LONG
+            }
+        }
     }
 
     /// Name of one event.

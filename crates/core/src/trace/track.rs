@@ -34,6 +34,16 @@ pub enum TrackKind {
     },
 }
 
+impl TrackKind {
+    /// Process and thread, or device and stream.
+    fn key(self) -> (i64, i64) {
+        match self {
+            Self::Thread { pid, tid } | Self::Other { pid, tid } => (pid, tid),
+            Self::Stream { device, stream } => (device, stream),
+        }
+    }
+}
+
 /// One track with the name the trace gives it (empty when it gives none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Track {
@@ -50,6 +60,8 @@ pub(super) struct TrackTable {
     ids: FxHashMap<TrackKind, TrackId>,
     last: Option<(TrackKind, TrackId)>,
     names: FxHashMap<(i64, i64), NameId>,
+    /// How threads are written whose ids are texts.
+    texts: FxHashMap<(i64, i64), NameId>,
 }
 
 impl TrackTable {
@@ -80,20 +92,23 @@ impl TrackTable {
         self.names.insert((process, thread), name);
     }
 
+    /// Notes how a thread is written whose id is a text, which is its name where it is given none.
+    pub(super) fn set_text(&mut self, kind: TrackKind, text: impl FnOnce() -> NameId) {
+        self.texts.entry(kind.key()).or_insert_with(text);
+    }
+
     /// Goes on with `known`, the ids here of the tracks of `other`, for those it has got since, and takes its names.
     pub(super) fn follow(&mut self, other: &mut Self, known: &mut Vec<TrackId>, name: impl Fn(NameId) -> NameId) {
         known.extend(other.tracks[known.len()..].iter().map(|track| self.id(track.kind)));
         self.names.extend(other.names.drain().map(|(thread, own)| (thread, name(own))));
+        self.texts.extend(other.texts.drain().map(|(thread, own)| (thread, name(own))));
     }
 
     /// The finished table.
     pub(super) fn finish(mut self) -> Vec<Track> {
         for track in &mut self.tracks {
-            let key = match track.kind {
-                TrackKind::Thread { pid, tid } | TrackKind::Other { pid, tid } => (pid, tid),
-                TrackKind::Stream { device, stream } => (device, stream),
-            };
-            track.name = self.names.get(&key).copied().unwrap_or_default();
+            let key = track.kind.key();
+            track.name = self.names.get(&key).or_else(|| self.texts.get(&key)).copied().unwrap_or_default();
         }
         self.tracks
     }

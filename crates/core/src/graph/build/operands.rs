@@ -75,17 +75,19 @@ fn element(dims: &Dims, strides: Option<&Dims>, kind: Option<&Type>, index: usiz
 }
 
 fn tensor(dims: &[Dims], strides: Option<&Dims>, kind: Option<&Type>) -> Operand {
-    let size = |dim: &Dims| match dim {
-        Dims::Size(size) => *size,
-        Dims::List(_) | Dims::Other(_) => 0,
+    let number = |dim: &Dims| match dim {
+        Dims::Size(size) => Some(*size),
+        Dims::List(_) | Dims::Other(_) => None,
     };
-    let strides: Vec<i64> = match strides {
-        Some(Dims::List(list)) if list.iter().all(|stride| matches!(stride, Dims::Size(_))) => {
-            list.iter().map(size).collect()
-        }
-        _ => Vec::new(),
+    let strides: Option<Vec<i64>> = match strides {
+        Some(Dims::List(list)) => list.iter().map(number).collect(),
+        _ => None,
     };
-    Operand::strided(dims.iter().map(|dim| size(dim).max(0) as u64).collect(), &strides, dtype(kind))
+    let size = |dim: &Dims| number(dim).and_then(|size| u64::try_from(size).ok());
+    match dims.iter().map(size).collect() {
+        Some(sizes) => Operand::strided(sizes, &strides.unwrap_or_default(), dtype(kind)),
+        None => Operand::Value(String::new()),
+    }
 }
 
 fn dtype(kind: Option<&Type>) -> Option<DType> {
@@ -135,8 +137,12 @@ mod tests {
     #[test]
     fn damaged_text_gives_no_operands() {
         assert_eq!(parse(["[[1,", "", "nonsense", "{"]), Operands::default());
-        assert_eq!(parse(["[[-3]]", "[7]", "[null]", "[[null]]"]).dims(0), Some(&[0][..]));
+        assert_eq!(parse(["[[3]]", "[7]", "[null]", "[[null]]"]).dims(0), Some(&[3][..]));
+        for size in ["-3", "9223372036854775808", "\"3\"", "3.5", "null"] {
+            assert_eq!(parse([&format!("[[{size}]]"), "", "", ""]).dims(0), None, "{size}");
+        }
     }
+
     #[test]
     fn what_is_expanded_is_in_memory_once() {
         let strides = "[[2048,1],[[0,0,1],[64,1]],[0]]";

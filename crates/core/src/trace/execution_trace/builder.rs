@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::layout::ROOT;
-use super::{EtArguments, EtNode, EtNodeIndex, EtTensor, EtValue, ExecutionTrace, TensorIndex, collective, sizes};
+use super::{EtArguments, EtNode, EtNodeIndex, EtTensor, EtValue, ExecutionTrace, TensorIndex, collective, parents};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::{NameId, printable};
-use crate::trace::OpenError;
+use crate::trace::{OpenError, sizes};
 
 /// An execution trace being read.
 #[derive(Debug, Default)]
@@ -267,6 +267,7 @@ impl Builder {
             let skipped = self.trace.skipped_nodes;
             return Err(OpenError::NoEvents { path: path.to_owned(), in_file: skipped, skipped });
         }
+        parents::settle(&mut self.trace);
         path.clone_into(&mut self.trace.path);
         Ok(self.trace)
     }

@@ -43,6 +43,14 @@ pub(super) fn tensor_args(source: &ExecutionTrace, run: &EtArguments, names: &mu
     let types: Vec<Cow<'_, str>> = serde_json::from_str(source.names.get(run.types)).unwrap_or_default();
     let shapes: Vec<&RawValue> = serde_json::from_str(source.names.get(run.shapes)).unwrap_or_default();
     let is_tensors = |kind: &str| kind.starts_with("Tensor(") || kind.starts_with("GenericList[Tensor(");
+    if shapes
+        .iter()
+        .enumerate()
+        .any(|(at, dims)| dims.get() == "null" && types.get(at).is_none_or(|kind| is_tensors(kind)))
+    {
+        // Sizes that could not be read: of the operator none are known.
+        return TensorArgs::default();
+    }
     let dims = shapes.iter().enumerate().map(|(at, dims)| match types.get(at) {
         // A list of numbers has an empty entry for each of them, which reads like a list of tensors without sizes.
         Some(kind) if !is_tensors(kind) => "[]",

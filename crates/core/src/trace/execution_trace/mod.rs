@@ -6,7 +6,7 @@ mod builder;
 mod collective;
 mod layout;
 mod lists;
-mod sizes;
+mod parents;
 
 use std::path::PathBuf;
 

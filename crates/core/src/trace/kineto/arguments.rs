@@ -104,9 +104,10 @@ pub(super) fn work(text: Text<'_>, names: &mut NameTable) -> Result<Option<WorkA
     ((0.0..f64::INFINITY).contains(&flop) && is_size(read) && is_size(written)).then_some(Some(found)).ok_or(NO_WORK)
 }
 
-/// A copy's size, when recorded.
+/// A copy's size, when recorded; `None` also for one that no memory has.
 pub(super) fn copy(event: &RawEvent<'_>) -> Option<CopyArgs> {
-    wide(event[Key::Bytes]).map(|bytes| CopyArgs { bytes: Bytes(bytes) })
+    let bytes = wide(event[Key::Bytes]).filter(|&bytes| bytes <= Bytes::MOST.0)?;
+    Some(CopyArgs { bytes: Bytes(bytes) })
 }
 
 /// The collective that an event names; `None` when it names none.
@@ -272,6 +273,9 @@ mod tests {
         assert_eq!(found.occupancy, Some(13));
         assert_eq!(copy(&args(r#"{"bytes": 2048}"#)).unwrap().bytes, Bytes(2048));
         assert_eq!((kernel(&args("{}")), copy(&args("{}"))), (None, None));
+        for none in ["-5", "1e30", "\"abc\"", "9000000000000000000"] {
+            assert_eq!(copy(&args(&format!(r#"{{"bytes": {none}}}"#))), None, "{none}");
+        }
     }
 
     #[test]

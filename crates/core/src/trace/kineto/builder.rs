@@ -2,18 +2,20 @@
 
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
-
 use super::arguments;
 use super::left_out::LeftOut;
+use super::pairs::{Mark, Pairs};
 use super::raw::{Key, RawEvent, Text};
 use super::{category, frame, header, number, tracks};
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::intern::printable;
 use crate::trace::builder::TraceBuilder;
 use crate::trace::narrow_ids::NarrowIds;
-use crate::trace::{Category, Event, EventId, OpenError, Trace, TrackId};
+use crate::trace::{Category, Event, EventId, OpenError, Trace, TrackId, TrackKind};
 use crate::units::{DurNs, TimeNs};
+
+/// Why an end is of no use.
+const NO_BEGINNING: &str = "an end without a beginning or without a time";
 
 /// A trace being read.
 #[derive(Debug, Default)]
@@ -21,8 +23,8 @@ pub struct Builder {
     pub(super) trace: TraceBuilder,
     pub(super) correlations: NarrowIds,
     pub(super) externals: NarrowIds,
-    /// Begun and not yet ended, per track (`B` and `E` phases).
-    open: FxHashMap<TrackId, Vec<Event>>,
+    /// Beginnings and ends (`B` and `E` phases).
+    pairs: Pairs,
     /// Whether events came as beginnings and ends, which belong together wherever they stand.
     pub(super) pairs_events: bool,
     pub(super) has_known_category: bool,
@@ -134,7 +136,17 @@ impl Builder {
             let what = || "device work has no stream: it is taken to be on one of its own".to_owned();
             self.trace.diagnostics.add(Severity::Warning, "missing-stream", "", None, what);
         }
+        if tracks::has_text(kind) {
+            self.name_by_text(kind, event);
+        }
         self.trace.tracks.id(kind)
+    }
+
+    /// Notes how a thread is written whose process or own id is a text.
+    #[cold]
+    fn name_by_text(&mut self, kind: TrackKind, event: &RawEvent<'_>) {
+        let names = &mut self.trace.names;
+        self.trace.tracks.set_text(kind, || names.intern(&tracks::text(event)));
     }
 
     fn category(&mut self, event: &RawEvent<'_>) -> Category {
@@ -169,8 +181,10 @@ impl Builder {
                 self.collective(id, event);
             }
             Category::Memcpy | Category::Memset => {
-                if let Some(found) = arguments::copy(event) {
-                    self.trace.copies.push(id, found);
+                match arguments::copy(event) {
+                    Some(found) => self.trace.copies.push(id, found),
+                    None if event[Key::Bytes].is_present() => self.trace.damaged_bytes(row.start),
+                    None => {}
                 }
                 self.collective(id, event);
             }
@@ -235,7 +249,8 @@ impl Builder {
         self.left_out.add(event);
         if event[Key::Name].plain() == b"thread_name" {
             let name = self.trace.names.intern(event[Key::MetadataName].decoded().trim());
-            if let (Some(process), Some(thread)) = (tracks::process(event[Key::Pid]), tracks::thread(event[Key::Tid])) {
+            if event[Key::Pid].is_present() && event[Key::Tid].is_present() {
+                let (process, thread) = tracks::lane(event);
                 self.trace.tracks.set_name(process, thread, name);
             }
         }
@@ -246,21 +261,48 @@ impl Builder {
         let Some(start) = number::nanoseconds(event[Key::Start].0) else {
             return self.skip_time(offset, "start", event[Key::Start]);
         };
+        // Its length is known once all is read.
         let row = self.row(event, TimeNs(start), DurNs::ZERO);
-        self.open.entry(row.track).or_default().push(row);
+        let id = self.trace.events.push(&row);
+        self.arguments(id, &row, event);
+        self.mark(event, TimeNs(start), offset, Some(id));
     }
 
     fn end(&mut self, event: &RawEvent<'_>, offset: u64) {
         self.pairs_events = true;
-        let track = self.track(event, Category::Other);
-        let begun = self.open.get_mut(&track).and_then(Vec::pop);
-        match (begun, number::nanoseconds(event[Key::Start].0)) {
-            (Some(row), Some(at)) => {
-                let dur = TimeNs(at).since(row.start).max(DurNs::ZERO);
-                self.trace.events.push(&Event { dur, ..row });
-            }
-            _ => self.skip("unpaired-end", offset, "an end without a beginning or without a time"),
+        let Some(at) = number::nanoseconds(event[Key::Start].0) else {
+            return self.skip("unpaired-end", offset, NO_BEGINNING);
+        };
+        if event.has_arguments() {
+            let what =
+                || "arguments of ends of events (phase E) are not read: those of their beginnings tell".to_owned();
+            self.trace.diagnostics.add(Severity::Warning, "end-arguments", "", Some(format!("byte {offset}")), what);
         }
+        self.mark(event, TimeNs(at), offset, None);
+    }
+
+    fn mark(&mut self, event: &RawEvent<'_>, at: TimeNs, offset: u64, begun: Option<EventId>) {
+        let name = event[Key::Name].plain();
+        let name = if name.is_empty() { 0 } else { tracks::hash(name) };
+        self.pairs.add(tracks::lane(event), Mark { at, name, offset, begun });
+    }
+
+    /// Gives events that came as beginnings and ends their lengths, and leaves out those without an end.
+    fn pair(&mut self) {
+        let paired = std::mem::take(&mut self.pairs).close();
+        for (id, dur) in paired.lengths {
+            let start = self.trace.events.start(id);
+            let dur = self.trace.length(Some(dur), || format!("at {} ns", start.0));
+            self.trace.events.set_dur(id, dur);
+        }
+        for offset in paired.loose_ends {
+            self.skip("unpaired-end", offset, NO_BEGINNING);
+        }
+        for &id in &paired.endless {
+            let start = self.trace.events.start(id);
+            self.trace.skip("unpaired-begin", format!("at {} ns", start.0), "a beginning without an end");
+        }
+        self.trace.leave_out(&paired.endless);
     }
 
     /// Sorts, rebases and closes the trace that was read from `path`.
@@ -268,9 +310,7 @@ impl Builder {
     /// # Errors
     /// [`OpenError::NoEvents`] when nothing could be used.
     pub fn finish(mut self, path: &Path) -> Result<Trace, OpenError> {
-        for row in self.open.values().flatten() {
-            self.trace.skip("unpaired-begin", format!("at {} ns", row.start.0), "a beginning without an end");
-        }
+        self.pair();
         self.left_out.report(&mut self.trace.diagnostics);
         self.trace.finish(path.to_owned(), if self.has_known_category { "kineto" } else { "chrome" })
     }

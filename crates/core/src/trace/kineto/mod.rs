@@ -11,6 +11,7 @@ mod header;
 mod left_out;
 mod merge;
 pub mod number;
+mod pairs;
 mod raw;
 mod scan;
 pub mod strict;

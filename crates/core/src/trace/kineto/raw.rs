@@ -256,6 +256,13 @@ impl Default for RawEvent<'_> {
     }
 }
 
+impl RawEvent<'_> {
+    /// Whether any known argument has a value.
+    pub fn has_arguments(&self) -> bool {
+        self.texts[Key::Dur as usize + 1..].iter().any(|text| text.is_present())
+    }
+}
+
 impl<'a> Index<Key> for RawEvent<'a> {
     type Output = Text<'a>;
 

@@ -81,6 +81,8 @@ struct Reader<'a> {
     /// Rows that are of no process that is kept, and how many of them were damaged.
     beside: u64,
     skipped: u64,
+    /// Rows that do not tell their process.
+    unplaced: u64,
     diagnostics: Diagnostics,
 }
 
@@ -99,6 +101,7 @@ impl<'a> Reader<'a> {
             processes: BTreeMap::new(),
             beside: 0,
             skipped: 0,
+            unplaced: 0,
             diagnostics: Diagnostics::default(),
         })
     }
@@ -150,7 +153,7 @@ impl<'a> Reader<'a> {
 
     /// How many rows the table has.
     fn read_table(&mut self, table: &str, kind: Kind) -> rusqlite::Result<u64> {
-        let Self { database, texts, processes, beside, skipped, diagnostics, .. } = self;
+        let Self { database, texts, processes, beside, skipped, unplaced, diagnostics, .. } = self;
         let mut rows = 0;
         database.each(table, &COLUMNS, |row| {
             rows += 1;
@@ -161,7 +164,9 @@ impl<'a> Reader<'a> {
                 return diagnostics
                     .add(Severity::Warning, code, table, None, || format!("a row of {table} has {what}; skipped"));
             }
-            let process = fields.process().or_else(|| processes.keys().next().copied()).unwrap_or_default();
+            let process = fields.process();
+            *unplaced += u64::from(process.is_none());
+            let process = process.or_else(|| processes.keys().next().copied()).unwrap_or_default();
             processes.entry(process).or_default().add(kind, TimeNs(start.unwrap_or_default()), &fields);
         })?;
         Ok(rows)
@@ -169,6 +174,7 @@ impl<'a> Reader<'a> {
 
     fn finish(mut self) -> Result<Vec<Trace>, OpenError> {
         self.note_the_rest();
+        self.note_unplaced();
         let threads = self.name_threads();
         let about = self.devices().and_then(|devices| Ok((devices, self.begun()?)));
         let (devices, begun) = match threads.and(about) {
@@ -227,6 +233,17 @@ impl<'a> Reader<'a> {
                 let what = format!("rows of {} are left out: neither CUDA nor NVTX", printable(&table));
                 self.diagnostics.add_many(Severity::Note, "other-tables", &table, None, rows, || what);
             }
+        }
+    }
+
+    /// Says how many rows were given to the first process for want of one of their own, where that is a choice.
+    fn note_unplaced(&mut self) {
+        if self.processes.len() > 1 && self.unplaced > 0 {
+            let what = || {
+                "rows do not tell their process, of which there are several: they are taken to be of the first"
+                    .to_owned()
+            };
+            self.diagnostics.add_many(Severity::Warning, "missing-process", "", None, self.unplaced, what);
         }
     }
 

@@ -185,8 +185,11 @@ impl Process {
 
     fn moved(&mut self, category: Category, name: &str, start: TimeNs, row: &Fields<'_>) {
         let id = self.work(category, name, start, row);
-        if let Some(Ok(bytes)) = row.integer(Column::Bytes).map(u64::try_from) {
-            self.trace.copies.push(id, CopyArgs { bytes: Bytes(bytes) });
+        let bytes = row.integer(Column::Bytes).and_then(|bytes| u64::try_from(bytes).ok());
+        match bytes.filter(|&bytes| bytes <= Bytes::MOST.0) {
+            Some(bytes) => self.trace.copies.push(id, CopyArgs { bytes: Bytes(bytes) }),
+            None if row.is_null(Column::Bytes) => {}
+            None => self.trace.damaged_bytes(start),
         }
     }
 

@@ -85,7 +85,7 @@ fn sizes_are_read_however_they_are_written_and_others_are_not_modelled() {
         assert_eq!(loaded.replay.summary.simulated_ns, sound.replay.summary.simulated_ns);
         assert!(told(&loaded, "damaged-sizes").is_none());
     }
-    for damaged in [json!(-256), json!(256.5), json!("many"), json!(null)] {
+    for damaged in [json!(-256), json!(256.5), json!("many"), json!(null), json!(1_u64 << 63), json!(1e30)] {
         let loaded = with(damaged.clone());
         assert_eq!(told(&loaded, "damaged-sizes").unwrap().1, PRODUCTS, "{damaged}");
         let moved = engine.evaluate(&loaded, &Scenario::parse(["place-on A100"]).unwrap(), 0);
@@ -102,6 +102,33 @@ fn a_node_that_contains_itself_is_told() {
     }
     let (message, count) = told(&alone(&nodes), "damaged-parent").unwrap();
     assert!(count == PRODUCTS && message.starts_with("aten::mm is said to contain itself"), "{message}");
+}
+
+#[test]
+fn nodes_that_contain_one_another_are_told_and_nothing_else_changes() {
+    let sound = alone(&nodes(256));
+    let mut swapped = nodes(256);
+    (swapped[4]["parent"], swapped[5]["parent"]) = (swapped[5]["id"].clone(), swapped[4]["id"].clone());
+    let loaded = alone(&swapped);
+    let (message, count) = told(&loaded, "damaged-parent").unwrap();
+    assert!(count == 2 && message.starts_with("aten::mm is said to contain what contains it"), "{message}");
+    let operators = |loaded: &Loaded| -> Vec<i64> {
+        let events = &loaded.traces().next().unwrap().events;
+        events.ids().map(|id| events.dur(id).0).collect()
+    };
+    assert_eq!(operators(&loaded), operators(&sound));
+    assert_eq!(loaded.replay.summary.simulated_ns, sound.replay.summary.simulated_ns);
+}
+
+#[test]
+fn nodes_in_a_node_that_is_not_there_are_counted() {
+    let mut without = nodes(256);
+    assert!(told(&alone(&without), "missing-parent").is_none());
+    for node in &mut without[2..4] {
+        node["parent"] = json!(1_000_000_000);
+    }
+    let (message, count) = told(&alone(&without), "missing-parent").unwrap();
+    assert!(count == 2 && message.contains("is in a node that is not in the file"), "{message}");
 }
 
 /// What the profiler recorded of the same products.

@@ -259,6 +259,26 @@ fn processes_that_used_a_device_are_traces_of_their_own() {
 }
 
 #[test]
+fn rows_of_no_process_and_sizes_that_no_memory_has_are_counted() {
+    let kernels = |second: &str| {
+        let bytes = made_up(&format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, shortName)
+                VALUES (100, 200, 0, 7, 1, $P, 3), (150, 250, 1, 7, 1, {second}, 3), (260, 270, 0, 7, 2, NULL, 3);"
+        ));
+        let traces = read(&bytes);
+        traces.iter().map(|trace| trace.diagnostics.count("missing-process")).sum::<u64>()
+    };
+    assert_eq!((kernels("$P + (1 << 24)"), kernels("$P")), (1, 0));
+    let bytes = made_up(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET (start, end, deviceId, streamId, globalPid, bytes) VALUES
+            (100, 110, 0, 7, $P, 64), (120, 130, 0, 7, $P, NULL), (140, 150, 0, 7, $P, -5), (160, 170, 0, 7, $P, 1e30),
+            (180, 190, 0, 7, $P, 'abc');",
+    );
+    let trace = &read(&bytes)[0];
+    assert_eq!((trace.diagnostics.count("damaged-bytes"), trace.copies.len()), (3, 1));
+}
+
+#[test]
 fn what_nsight_did_not_write_is_refused_in_one_line() {
     let mut connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('x')").unwrap();

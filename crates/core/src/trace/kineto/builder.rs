@@ -315,3 +315,137 @@ impl Builder {
         self.trace.finish(path.to_owned(), if self.has_known_category { "kineto" } else { "chrome" })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::trace::kineto::strict;
+    use crate::trace::{EventId, Trace, TrackKind, load_bytes};
+    use crate::units::{Bytes, DurNs};
+
+    /// The trace of `events`, read by both readers.
+    fn read(events: &[&str]) -> Trace {
+        let text = format!("{{\"traceEvents\": [{}]}}", events.join(", "));
+        let scanned = load_bytes(text.as_bytes(), "a.json").unwrap();
+        let strict = strict::read(text.as_bytes(), Path::new("a.json")).unwrap();
+        // The strict reader does not know at which byte an event stands.
+        let told = |trace: &Trace| -> Vec<(&str, u64)> {
+            trace.diagnostics.sorted().into_iter().map(|one| (one.code, one.count)).collect()
+        };
+        assert_eq!((&scanned.events, told(&scanned)), (&strict.events, told(&strict)));
+        scanned
+    }
+
+    fn rows(trace: &Trace) -> Vec<(&str, i64, i64)> {
+        let name = |id| trace.names.get(trace.events.name(id));
+        trace.events.ids().map(|id| (name(id), trace.events.start(id).0, trace.events.dur(id).0)).collect()
+    }
+
+    fn dims(trace: &Trace, id: u32) -> Option<&str> {
+        let list = trace.operators.get(EventId(id))?.tensors?;
+        Some(trace.names.get(trace.tensor_args[list.index()].dims))
+    }
+
+    const PRODUCT: &str = r#""Input Dims": [[8, 4], [4, 2]], "Input type": ["float", "float"], "External id": 5"#;
+
+    #[test]
+    fn a_beginning_gives_its_event_the_arguments_of_a_whole_one() {
+        let mark = |phase: &str, rest: &str| {
+            format!(r#"{{"ph": "{phase}", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, {rest}}}"#)
+        };
+        let launch = r#"{"ph": "X", "cat": "cuda_runtime", "name": "launch", "pid": 1, "tid": 1, "ts": 1, "dur": 1}"#;
+        let whole = read(&[&mark("X", &format!(r#""ts": 0, "dur": 9, "args": {{{PRODUCT}}}"#)), launch]);
+        let begin = mark("B", &format!(r#""ts": 0, "args": {{{PRODUCT}}}"#));
+        for marks in [[&*begin, launch, &mark("E", r#""ts": 9"#)], [&mark("E", r#""ts": 9"#), launch, &begin]] {
+            let pair = read(&marks);
+            assert_eq!(rows(&pair), rows(&whole));
+            assert_eq!((dims(&pair, 0), &pair.operators), (Some("[[8, 4], [4, 2]]"), &whole.operators));
+            assert_eq!((pair.events.external(EventId(0)), pair.skipped_events), (whole.events.external(EventId(0)), 0));
+        }
+        let both = read(&[&begin, &mark("E", r#""ts": 9, "args": {"External id": 7}"#)]);
+        assert_eq!(both.diagnostics.count("end-arguments"), 1);
+    }
+
+    #[test]
+    fn beginnings_and_ends_are_paired_in_order_of_time_and_what_has_no_other_is_left_out_with_its_arguments() {
+        let mark = |phase: &str, name: &str, at: i64| {
+            format!(
+                r#"{{"ph": "{phase}", "cat": "cpu_op", "name": "{name}", "pid": 1, "tid": 1, "ts": {at}, "args": {{"Input Dims": [[{at}]]}}}}"#
+            )
+        };
+        let end = |at: i64| format!(r#"{{"ph": "E", "pid": 1, "tid": 1, "ts": {at}}}"#);
+        let unsorted = read(&[&mark("B", "A", 0), &mark("B", "B", 1000), &end(10), &end(1500)]);
+        assert_eq!(rows(&unsorted), [("A", 0, 10_000), ("B", 1_000_000, 500_000)]);
+        assert_eq!((dims(&unsorted, 0), dims(&unsorted, 1)), (Some("[[0]]"), Some("[[1000]]")));
+
+        let lone = read(&[&mark("B", "lone", 50), &mark("B", "A", 100), &end(20), &end(110), &mark("X", "X", 120)]);
+        assert_eq!(rows(&lone), [("A", 0, 10_000), ("X", 20_000, 0)]);
+        assert_eq!((dims(&lone, 0), dims(&lone, 1)), (Some("[[100]]"), Some("[[120]]")));
+        let counted = ["unpaired-begin", "unpaired-end"].map(|code| lone.diagnostics.count(code));
+        assert_eq!((counted, lone.skipped_events, lone.events_in_file), ([1, 1], 2, 5));
+    }
+
+    #[test]
+    fn sizes_that_are_none_leave_their_operator_without_sizes_and_are_counted() {
+        let product = |rows: &str| {
+            format!(
+                r#"{{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 5, "args": {{"Input Dims": [[{rows}, 4], [4, 2]], "Input type": ["float", "float"]}}}}"#
+            )
+        };
+        for alike in ["8", "\"8\"", "8.0"] {
+            let trace = read(&[&product(alike)]);
+            assert_eq!(dims(&trace, 0).map(|dims| dims.replace(' ', "")), Some("[[8,4],[4,2]]".to_owned()), "{alike}");
+            assert!(trace.has_shapes && trace.diagnostics.is_empty(), "{alike}");
+        }
+        for none in ["-8", "8.5", "null", "true", "\"many\"", "9223372036854775808", "1e30"] {
+            let trace = read(&[&product(none)]);
+            assert_eq!((dims(&trace, 0), trace.has_shapes), (None, false), "{none}");
+            let code = if none == "-8" { "negative-size" } else { "unreadable-size" };
+            assert_eq!(trace.diagnostics.count(code), 1, "{none}");
+            let sound = product("8");
+            let one = read(&[&product(none), &sound]);
+            assert_eq!(
+                (dims(&one, 0), dims(&one, 1), one.has_shapes),
+                (None, Some("[[8, 4], [4, 2]]"), true),
+                "{none}"
+            );
+        }
+    }
+
+    #[test]
+    fn operators_of_threads_that_are_named_by_texts_have_each_their_own() {
+        let event = |pid: &str, tid: &str, name: &str| {
+            format!(
+                r#"{{"ph": "X", "cat": "cpu_op", "name": "{name}", "pid": {pid}, "tid": {tid}, "ts": 0, "dur": 5}}"#
+            )
+        };
+        let named = r#"{"ph": "M", "name": "thread_name", "pid": "p12", "tid": "t4", "args": {"name": "backward"}}"#;
+        let trace = read(&[
+            &event("\"p12\"", "\"t3\"", "a"),
+            &event("\"p12\"", "\"t4\"", "b"),
+            &event("12", "\"t3\"", "c"),
+            &event("\"p12\"", "\"t3\"", "d"),
+            named,
+        ]);
+        assert!(trace.tracks.iter().all(|track| matches!(track.kind, TrackKind::Thread { .. })), "{:?}", trace.tracks);
+        let names: Vec<&str> = trace.tracks.iter().map(|track| trace.names.get(track.name)).collect();
+        assert_eq!(names, ["p12 t3", "backward", "t3"]);
+    }
+
+    #[test]
+    fn sizes_of_copies_that_no_memory_has_are_counted() {
+        let copy = |bytes: &str| {
+            format!(
+                r#"{{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 0, "dur": 5, "args": {{"stream": 7, "bytes": {bytes}}}}}"#
+            )
+        };
+        for (bytes, counted) in [("4096", 0), ("null", 0), ("-5", 1), ("1e30", 1), ("\"abc\"", 1)] {
+            let trace = read(&[&copy(bytes)]);
+            assert_eq!(trace.diagnostics.count("damaged-bytes"), counted, "{bytes}");
+            let found = trace.copies.get(EventId(0)).map(|copy| copy.bytes);
+            assert_eq!(found, (bytes == "4096").then_some(Bytes(4096)), "{bytes}");
+        }
+        assert_eq!(read(&[&copy("1")]).events.dur(EventId(0)), DurNs(5_000));
+    }
+}

@@ -86,14 +86,22 @@ impl TraceBuilder {
         }
         let kept = 0..self.events.len();
         let Self { operators, kernels, works, copies, launched, collectives, syncs, memory, .. } = self;
-        (operators.renumber(&new_of_old), operators.keep(&kept));
-        (kernels.renumber(&new_of_old), kernels.keep(&kept));
-        (works.renumber(&new_of_old), works.keep(&kept));
-        (copies.renumber(&new_of_old), copies.keep(&kept));
-        (launched.renumber(&new_of_old), launched.keep(&kept));
-        (collectives.renumber(&new_of_old), collectives.keep(&kept));
-        (syncs.renumber(&new_of_old), syncs.keep(&kept));
-        (memory.renumber(&new_of_old), memory.keep(&kept));
+        operators.renumber(&new_of_old);
+        operators.keep(&kept);
+        kernels.renumber(&new_of_old);
+        kernels.keep(&kept);
+        works.renumber(&new_of_old);
+        works.keep(&kept);
+        copies.renumber(&new_of_old);
+        copies.keep(&kept);
+        launched.renumber(&new_of_old);
+        launched.keep(&kept);
+        collectives.renumber(&new_of_old);
+        collectives.keep(&kept);
+        syncs.renumber(&new_of_old);
+        syncs.keep(&kept);
+        memory.renumber(&new_of_old);
+        memory.keep(&kept);
     }
 
     /// The length of an event as recorded; 0 and a note where it is missing, negative or endless.
@@ -194,9 +202,10 @@ impl TraceBuilder {
 
 /// Counts a list of arguments with the sizes `dims`, of which one is no size.
 fn note_odd_sizes(dims: &str, diagnostics: &mut Diagnostics) {
-    let (code, how) = match dims.contains('-') {
-        true => ("negative-size", "with a negative size"),
-        false => ("unreadable-size", "with a size that is no whole number of at most 63 bits"),
+    let (code, how) = if dims.contains('-') {
+        ("negative-size", "with a negative size")
+    } else {
+        ("unreadable-size", "with a size that is no whole number of at most 63 bits")
     };
     diagnostics.add(Severity::Warning, code, "", None, || {
         let sizes = printable(&readable(dims));

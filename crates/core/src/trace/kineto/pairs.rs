@@ -72,7 +72,9 @@ fn pair(mut marks: Vec<Mark>, paired: &mut Paired) {
     let mut open: Vec<(EventId, Mark)> = Vec::new();
     for together in marks.chunk_by(|a, b| a.at == b.at) {
         if in_order {
-            together.iter().for_each(|mark| take(mark, &mut open, paired));
+            for mark in together {
+                take(mark, &mut open, paired);
+            }
             continue;
         }
         let (begins, ends): (Vec<&Mark>, Vec<&Mark>) = together.iter().partition(|mark| mark.begun.is_some());
@@ -81,7 +83,9 @@ fn pair(mut marks: Vec<Mark>, paired: &mut Paired) {
             let is_of_open = open.iter().any(|(_, begin)| is_named_alike(begin, end));
             if is_of_open { take(end, &mut open, paired) } else { later.push(end) }
         }
-        begins.into_iter().chain(later).for_each(|mark| take(mark, &mut open, paired));
+        for mark in begins.into_iter().chain(later) {
+            take(mark, &mut open, paired);
+        }
     }
     paired.endless.extend(open.into_iter().map(|(event, _)| event));
 }

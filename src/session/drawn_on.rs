@@ -9,7 +9,7 @@ use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::intern::printable;
 use retime_core::trace::OpenOptions;
 
-use super::{Engine, Loaded, chosen_iteration};
+use super::{Engine, Loaded, chosen_iteration, why_not_on_screen};
 
 /// Files of other recordings that steps draw on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,15 +41,22 @@ impl DrawnOn {
     /// `loaded` with what this names and it does not draw on yet; why that cannot be is a warning about it.
     pub(super) fn restore(&self, engine: &Engine, mut loaded: Loaded) -> Loaded {
         let iteration = chosen_iteration(&loaded).map_or(IterationChoice::Default, IterationChoice::Index);
-        let captures = (!self.captures.is_empty() && loaded.captures.is_none()).then_some(&self.captures);
-        let again = captures.map(|files| engine.with_captures(&loaded, files, &BuildOptions { iteration }));
         let mut lost: Vec<String> = Vec::new();
+        let mut can_be_read = |path: &PathBuf| {
+            let reason = why_not_on_screen(path);
+            lost.extend(reason.map(|reason| format!("{}: {reason}", path.display())));
+            reason.is_none()
+        };
+        let captures = Some(&self.captures).filter(|files| !files.is_empty() && loaded.captures.is_none());
+        let captures = captures.filter(|files| files.iter().all(&mut can_be_read));
+        let learned = self.learn.as_ref().filter(|file| loaded.learned_from.is_none() && can_be_read(file));
+        let again = captures.map(|files| engine.with_captures(&loaded, files, &BuildOptions { iteration }));
         match again {
             Some(Ok(again)) => loaded = again,
             Some(Err(error)) => lost.push(error.to_string()),
             None => {}
         }
-        if let Some(file) = self.learn.as_ref().filter(|_| loaded.learned_from.is_none())
+        if let Some(file) = learned
             && let Err(reason) = learn(engine, &mut loaded, file)
         {
             lost.push(reason);
@@ -131,6 +138,12 @@ mod tests {
             (time(&learned), Some("1 step, with second.json.gz".to_owned()))
         );
         std::fs::remove_file(&second).unwrap();
+        #[cfg(target_os = "linux")]
+        {
+            let of_terminal = DrawnOn { learn: Some(PathBuf::from("/dev/ptmx")), captures: Vec::new() };
+            let told = of_terminal.restore(&engine, open()).diagnostics();
+            assert!(told.sorted().iter().any(|it| it.message.contains("/dev/ptmx: a terminal is no file")));
+        }
         let (without, found) = resume();
         assert_eq!((time(&without), found.map(|found| found.scenario)), (time(&open()), Some(scenario.clone())));
         assert!(without.diagnostics().sorted().iter().any(|it| it.code == "session-without"));

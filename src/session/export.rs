@@ -23,7 +23,8 @@ use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::intern::printable;
 
 use super::{
-    ComparisonTable, Engine, Loaded, Outcome, Overwrite, SessionError, chosen_iteration, write_files, write_new,
+    ComparisonTable, Engine, Loaded, Outcome, Overwrite, SessionError, chosen_iteration, is_same_file, write_files,
+    write_new,
 };
 
 pub use again::opened_again;
@@ -117,8 +118,7 @@ pub fn export_to(
     for (file, bytes) in files.iter_mut().filter(|(file, _)| is_gzip(file)) {
         *bytes = gzip(bytes).map_err(|error| fail(file, error.to_string()))?;
     }
-    let beside = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-    let folder = if is_folder { Some(path) } else { beside };
+    let folder = if is_folder { Some(path) } else { folder_of(path) };
     let is_of_job = is_folder || loaded.graph.ranks.len() > 1;
     if is_of_job && format == ExportFormat::Chrome && folder.is_some_and(|folder| holds_traces(folder, loaded)) {
         let reason = "holds the traces that this is made from, and with more in it would be no job any more; name another folder";
@@ -142,8 +142,13 @@ pub fn export_to(
 fn holds_traces(folder: &Path, loaded: &Loaded) -> bool {
     let timed = loaded.job.ranks.iter().filter_map(|rank| rank.trace.as_ref().map(|trace| &trace.path));
     let untimed = loaded.job.ranks.iter().filter_map(|rank| rank.execution_trace.as_ref().map(|trace| &trace.path));
-    let is_in = |file: &PathBuf| file.parent().is_some_and(|of| same_file::is_same_file(of, folder).unwrap_or(false));
+    let is_in = |file: &PathBuf| folder_of(file).is_some_and(|of| is_same_file(of, folder));
     timed.chain(untimed).any(is_in)
+}
+
+/// The folder that `path` lies in: the working folder for a name alone.
+fn folder_of(path: &Path) -> Option<&Path> {
+    path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
 /// The bytes of a text that people may look at in a terminal: no control sequence is in it.

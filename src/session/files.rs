@@ -1,10 +1,10 @@
 //! Tables to read and cells to write; which files of a folder are meant.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 
 use retime_core::engine::read_text_up_to;
 use retime_core::reads;
@@ -18,31 +18,51 @@ const TABLE_LIMIT: u64 = 1 << 30;
 /// The text of a table, plain or gzip.
 ///
 /// # Errors
-/// As [`read_text`].
+/// As [`read_text_up_to`], and what is packed is damaged, or followed by what is no gzip.
 pub fn read_table(path: &Path) -> Result<String, EngineError> {
-    if path.extension().is_none_or(|ending| ending != "gz") {
+    if path.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("gz")) {
         return read_text_up_to(path, TABLE_LIMIT);
     }
-    let fail = |error: io::Error| EngineError::Read { path: path.display().to_string(), reason: error.to_string() };
+    let fail = |reason: String| EngineError::Read { path: path.display().to_string(), reason };
     reads::note(path);
-    let mut text = String::new();
-    let file = fs::File::open(path).map_err(fail)?;
-    GzDecoder::new(file).take(TABLE_LIMIT).read_to_string(&mut text).map_err(fail)?;
-    Ok(text)
+    let file = fs::File::open(path).map_err(|error| fail(error.to_string()))?;
+    unpacked_up_to(file, TABLE_LIMIT).map_err(fail)
 }
 
-/// Whether `path` leads to a pipe, to which nobody may ever write.
-pub fn is_pipe(path: &Path) -> bool {
+/// The text that `packed` unpacks to, all members of it.
+///
+/// # Errors
+/// Why it is not had: damage, more than `limit` bytes, or no UTF-8.
+fn unpacked_up_to(packed: impl Read, limit: u64) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = MultiGzDecoder::new(packed).take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| format!("damaged gzip, or something behind it that is none: {error}"))?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("unpacks to more than {}", Bytes(limit)));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "this is no text (not UTF-8)".to_owned())?;
+    Ok(if let Some(marked) = text.strip_prefix('\u{feff}') { marked.to_owned() } else { text })
+}
+
+/// Why `path` is not read while the screen runs: nobody may ever write to a pipe, and a terminal has the keys that are for the screen.
+/// `None` for all else.
+pub fn why_not_on_screen(path: &Path) -> Option<&'static str> {
+    if path.as_os_str() == "-" {
+        return Some("standard input can be given when the program starts, not here");
+    }
     #[cfg(unix)]
     {
+        use std::io::IsTerminal;
         use std::os::unix::fs::FileTypeExt;
-        fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+        let kind = fs::metadata(path).ok()?.file_type();
+        if kind.is_fifo() {
+            return Some("a pipe can be given when the program starts, not here");
+        }
+        if kind.is_char_device() && fs::File::open(path).is_ok_and(|device| device.is_terminal()) {
+            return Some("a terminal is no file to read: the keys pressed there are for the screen");
+        }
     }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        false
-    }
+    None
 }
 
 /// A cell of a CSV file, in quotes where it needs them. What a spreadsheet would run as a formula begins with an apostrophe.
@@ -114,7 +134,41 @@ pub fn tables_in(path: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    }
+
+    #[test]
+    fn a_packed_table_is_read_to_its_end_or_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |bytes: &[u8]| {
+            let path = folder.path().join("table.csv.gz");
+            fs::write(&path, bytes).unwrap();
+            read_table(&path).map_err(|error| error.to_string())
+        };
+        let members = [gzip("m,n\n1,2\n"), gzip("3,4\n")].concat();
+        assert_eq!(read(&members).unwrap(), "m,n\n1,2\n3,4\n", "every member");
+        assert_eq!(read(&gzip("\u{feff}m,n\n")).unwrap(), "m,n\n", "without the mark of the byte order");
+        let behind = read(&[gzip("m,n\n1,2\n"), b"what is no gzip".to_vec()].concat()).unwrap_err();
+        assert!(behind.contains("table.csv.gz") && behind.contains("damaged gzip"), "{behind}");
+        assert!(read(&members[..members.len() - 9]).is_err(), "cut off");
+    }
+
+    #[test]
+    fn a_table_that_unpacks_to_more_than_the_limit_is_refused_and_one_of_the_limit_is_read() {
+        let packed = gzip("m,n\n1,2\n");
+        assert_eq!(unpacked_up_to(packed.as_slice(), 8).unwrap(), "m,n\n1,2\n");
+        assert!(unpacked_up_to(packed.as_slice(), 7).unwrap_err().contains("unpacks to more than 7"));
+    }
 
     #[test]
     fn a_cell_is_no_formula_unless_it_is_a_number() {

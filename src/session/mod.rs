@@ -52,7 +52,7 @@ pub use drawn_on::{DrawnOn, learn};
 pub use error::SessionError;
 pub use expectation::{Expectation, Verdict};
 pub use export::{ExportFormat, Exported, escaped, export, export_comparison, export_to, opened_again};
-pub use files::{column_for_people, csv_field, folders_of_traces, is_pipe, read_table, tables_in};
+pub use files::{column_for_people, csv_field, folders_of_traces, read_table, tables_in, why_not_on_screen};
 pub use job_tables::{JobTables, RankLoad};
 pub use keeper::Keeper;
 pub use layer_study::{ANALYSES, LayerStudy, StudyTable, study_title};
@@ -73,4 +73,4 @@ pub use sweep::{
 };
 pub use sweep_run::SweepRun;
 pub use waiting::let_signals_wait;
-pub use writing::{Overwrite, append, begin_recording, is_same_file, write_files, write_new};
+pub use writing::{Overwrite, append, begin_recording, end_recording, is_same_file, write_files, write_new};

@@ -430,7 +430,12 @@ impl Sessions {
                     other.notes.merge(&loaded.notes);
                     loaded = other;
                 }
-                Err(_) => session.iteration = None,
+                Err(error) => {
+                    session.iteration = None;
+                    let text =
+                        format!("the last session was of another iteration, which cannot be modelled now: {error}");
+                    loaded.notes.add(Severity::Warning, "session-without", &text, None, || text.clone());
+                }
             }
         }
         match &session {
@@ -605,6 +610,12 @@ mod tests {
         let (resumed, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
         assert_eq!(resumed.graph.ranks[0].iteration, first.graph.ranks[0].iteration);
         assert_eq!(session.unwrap().iteration, Some(0));
+        sessions.write(&SavedSession { trace: trace.clone(), iteration: Some(99), ..SavedSession::default() }).unwrap();
+        let (other, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
+        assert_eq!(session.unwrap().iteration, None);
+        let gone = other.diagnostics().sorted().iter().any(|found| found.message.contains("another iteration"));
+        assert!(gone, "an iteration that is not there is told");
+        sessions.write(&SavedSession { trace: trace.clone(), iteration: Some(0), ..SavedSession::default() }).unwrap();
         let [new, old] = [&trace, &former_fingerprint(&chosen)].map(|name| folder.path().join(format!("{name}.toml")));
         let of_times = folder.path().join(format!("{}.toml", times_fingerprint(&chosen)));
         for former in [&of_times, &old] {

@@ -72,6 +72,26 @@ pub fn append(path: &Path, line: &str) -> Result<(), SessionError> {
     add().map_err(|reason| SessionError::Write { path: path.display().to_string(), reason })
 }
 
+/// Ends a script to which `lines` were recorded. Where its file is gone, it is written anew.
+///
+/// # Errors
+/// The file has not all of the lines, or as [`write_files`].
+pub fn end_recording(path: &Path, lines: &[String]) -> Result<(), SessionError> {
+    let fail = |reason: String| SessionError::Write { path: path.display().to_string(), reason };
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            return write_new(path, format!("{RECORDED}\n{text}").as_bytes(), Overwrite::forced(false));
+        }
+        Ok(there) if !there.is_file() => return Err(fail(NO_FILE.to_owned())),
+        _ => {}
+    }
+    let there = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    let mut left = there.lines();
+    let has_all = left.next() == Some(RECORDED) && lines.iter().all(|line| left.any(|written| written == line));
+    if has_all { Ok(()) } else { Err(fail(format!("has not all of the {} lines that were recorded", lines.len()))) }
+}
+
 /// Whether both paths lead to one file, which is there.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     same_file::is_same_file(one, other).unwrap_or(false)
@@ -307,6 +327,26 @@ mod tests {
 
     fn refusal(path: &Path, over: Overwrite<'_>) -> String {
         write_new(path, b"new", over).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_recording_that_ends_is_in_its_file_or_is_said_not_to_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("ended.retime");
+        let lines = ["batch 512", "view path"].map(str::to_owned);
+        let text = format!("{RECORDED}\nbatch 512\nview path\n");
+        begin_recording(&script).unwrap();
+        lines.iter().for_each(|line| append(&script, line).unwrap());
+        end_recording(&script, &lines).unwrap();
+        fs::remove_file(&script).unwrap();
+        assert!(append(&script, "undo").is_err());
+        end_recording(&script, &lines).unwrap();
+        assert_eq!(fs::read_to_string(&script).unwrap(), text, "what was taken away is written anew");
+        fs::write(&script, format!("{RECORDED}\nview path\n")).unwrap();
+        let error = end_recording(&script, &lines).unwrap_err().to_string();
+        assert!(error.contains("ended.retime") && error.contains("not all of the 2 lines"), "{error}");
+        let error = end_recording(folder.path(), &lines).unwrap_err().to_string();
+        assert!(error.contains("is a device or a pipe"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! All state of the screen, and the moves that several commands share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +20,7 @@ use super::load::{Open, device_lines};
 use super::loading::Loading;
 use super::message::{Level, Message};
 use super::overlay::Overlay;
-use super::runner::Request;
+use super::runner::{Recording, Request};
 use super::script::Script;
 use super::theme::{Depth, Theme};
 use super::timeline::{Extent, Scene, Timeline, short_name};
@@ -196,7 +195,7 @@ pub struct App {
     /// What the last expectation came to, until a script takes it.
     pub verdict: Option<Verdict>,
     /// The script that commands are recorded to.
-    pub recording: Option<PathBuf>,
+    pub recording: Option<Recording>,
     /// Files that are being read or written.
     pub busy: usize,
     /// Whether leaving loses nothing.

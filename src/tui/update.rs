@@ -7,6 +7,7 @@ use ratatui::layout::Size;
 
 use crate::session::{Outcome, SavedSession, StepOutcome};
 use retime_core::graph::{CAPTURED, ExecutionGraph};
+use retime_core::intern::printable;
 use retime_core::scenario::{EffectKind, Scenario};
 
 use super::app::{App, Focus, Saving};
@@ -17,7 +18,7 @@ use super::key::{CHANGED, ChangedKey, KeyPress};
 use super::listing::Listing;
 use super::message::{Level, Message, NO_TRACE};
 use super::overlay::Overlay;
-use super::runner::{Finding, Reply, SavedSteps};
+use super::runner::{Finding, Recording, Reply, SavedSteps};
 use super::script;
 use super::timeline::DensityIndex;
 use super::view_model::ViewModel;
@@ -130,7 +131,7 @@ fn replied(app: &mut App, reply: Reply) -> command::CommandResult {
             app.busy = app.busy.saturating_sub(1);
             let path = begun.map_err(|error| failed(app, error))?;
             app.say(Message::note(format!("recording to {}; :record stops", path.display())));
-            app.recording = Some(path);
+            app.recording = Some(Recording { path, lines: Vec::new() });
             Ok(Vec::new())
         }
         Reply::Written(result, saved) => {
@@ -301,9 +302,18 @@ fn resume(app: &mut App, number: usize, session: &SavedSession) {
     let Some(work) = app.workspaces.get_mut(number) else { return };
     work.resume(session);
     if number == app.shown {
-        app.view = views::find(&session.view).unwrap_or(app.view);
+        let view = views::find(&session.view);
+        let is_unknown = view.is_none() && !session.view.is_empty();
+        let without = if is_unknown {
+            format!(", without its view `{}`, which is unknown", printable(&session.view))
+        } else {
+            String::new()
+        };
+        app.view = view.unwrap_or(app.view);
         let about = session.about();
-        app.say(Message::note(format!("resumed your last session with this trace: {about}; :fresh starts over")));
+        app.say(Message::note(format!(
+            "resumed your last session with this trace: {about}{without}; :fresh starts over"
+        )));
     }
 }
 

@@ -82,6 +82,46 @@ fn a_stream_for_every_kernel_takes_time_in_proportion() {
     assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 
+/// A launch of the kernel `name`, and the kernel.
+#[cfg(target_os = "linux")]
+fn launched(number: u32, name: &str) -> String {
+    let (call, at) = (number + 1, 10 * number);
+    let launch = format!(
+        r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{at},"dur":1,"args":{{"correlation":{call}}}}}"#
+    );
+    let kernel = format!(
+        r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{},"dur":3,"args":{{"stream":7,"device":0,"correlation":{call}}}}}"#,
+        at + 2
+    );
+    format!("{launch},\n{kernel}")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_graph_of_many_kernels_takes_time_in_proportion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), 100_000, |number| {
+        if number == 0 {
+            return r#"{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":1,"tid":1,"ts":0,"dur":5,"args":{"correlation":1}}"#.to_owned();
+        }
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{},"dur":2,"args":{{"stream":7,"device":0,"correlation":1}}}}"#,
+            10 + 3 * number
+        )
+    });
+    let output = within(1500, 12, &["info", "--json"], &path);
+    assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_name_for_every_kernel_takes_time_in_proportion_in_tables_of_layers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), 100_000, |number| launched(number, &format!("kernel_{number}")));
+    let output = within(3000, 20, &["layers", "--json"], &path);
+    assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
 /// Seconds of the processor that an edit of a job takes, of `ranks` ranks of which no two are alike.
 #[cfg(unix)]
 fn seconds_for(ranks: u32) -> f64 {

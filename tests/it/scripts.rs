@@ -152,6 +152,21 @@ fn a_recorded_session_plays_to_the_same_scenario() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_script_reads_no_terminal_and_not_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    for (line, expected) in [
+        ("open /dev/ptmx", "/dev/ptmx: a terminal is no file"),
+        ("source /dev/ptmx", "/dev/ptmx: a terminal is no file"),
+        ("learn /dev/ptmx", "/dev/ptmx: a terminal is no file"),
+        ("open -", "standard input can be given when the program starts"),
+    ] {
+        let (status, _, said) = run_script(folder.path(), &format!("{line}\n"));
+        assert!(status == 1 && said.contains(expected), "{line}: {said}");
+    }
+}
+
+#[test]
 fn the_script_that_is_recorded_is_replaced_by_nothing() {
     for line in ["save! taken.retime", "save taken.retime", "export! markdown taken.retime"] {
         let folder = tempfile::tempdir().unwrap();

@@ -103,6 +103,14 @@ fn a_session_saves_itself_is_resumed_and_can_be_started_over() {
     second.wait_for("── gaps");
     second.wait_for("1 scale kind=kern");
     second.leave();
+    for file in std::fs::read_dir(first.state.path().join("retime")).unwrap() {
+        let path = file.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        std::fs::write(&path, text.replace("view = \"gaps\"", "view = \"gapz\"")).unwrap();
+    }
+    let mut other = first.again(&[]);
+    other.wait_for("1 step, without its view `gapz`");
+    other.leave();
     let mut fresh = first.again(&["--fresh"]);
     fresh.wait_for("no edits");
     assert!(!fresh.contents().contains("scale kind=kern"));

@@ -244,3 +244,23 @@ fn several_ranks_are_exported_as_a_job_that_replays_to_the_same_figures() {
     let into = format!("{}/", into.display());
     assert!(failure(1, &["export", &into, "-o", &into, "--force"]).contains("holds the traces"));
 }
+
+#[test]
+fn no_trace_is_written_beside_those_that_are_named_from_their_own_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["r0.kineto.json.gz", "r1.kineto.json.gz"];
+    for (rank, name) in names.iter().enumerate() {
+        let from = sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz"));
+        fs::copy(from, folder.path().join(name)).unwrap();
+    }
+    for arguments in
+        [&[names[0], names[1], "-o", "./"][..], &[names[0], "-o", "."], &[names[0], names[1], "-o", "e.json"]]
+    {
+        let refused = retime().current_dir(&folder).arg("export").args(arguments).assert().code(1);
+        let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(said.contains("holds the traces"), "{arguments:?}: {said}");
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is written");
+    retime().current_dir(&folder).args(["export", names[0], names[1], "-o", "out/"]).assert().success();
+    assert!(folder.path().join("out/rank1.json").is_file());
+}

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use ratatui::layout::Rect;
 
 use super::{Argument, Command, CommandResult, Kind, Pane};
-use crate::session::{DrawnOn, Expectation, ExportFormat, Verdict, is_fingerprint, is_same_file, sample, script_lines};
+use crate::session::{
+    DrawnOn, Expectation, ExportFormat, Verdict, is_fingerprint, is_same_file, sample, script_lines, why_not_on_screen,
+};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::load::Open;
@@ -120,14 +122,13 @@ fn named(path: &str) -> Result<PathBuf, String> {
     if path.is_empty() { Err("name a file after the command".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
-/// A file or folder to read. Nobody may ever write to a pipe, and waiting for that cannot be ended: what is given when the program
-/// starts may be one.
+/// A file or folder to read: no pipe, for waiting until somebody writes to it cannot be ended, and no terminal. What is given when the
+/// program starts may be one.
 pub(in crate::tui) fn readable(path: &str) -> Result<PathBuf, String> {
     let path = named(path)?;
-    if crate::session::is_pipe(&path) {
-        Err("a pipe can be given when the program starts, not here".to_owned())
-    } else {
-        Ok(path)
+    match why_not_on_screen(&path) {
+        Some(reason) => Err(format!("{}: {reason}", path.display())),
+        None => Ok(path),
     }
 }
 
@@ -170,9 +171,9 @@ const COMPUTED: &str = "the result is still being computed: once more in a momen
 
 /// Whether no script is being recorded to that file.
 fn is_free(app: &App, path: &Path) -> Result<(), String> {
-    let is_it = |recording: &PathBuf| recording == path || is_same_file(recording, path);
-    match app.recording.as_ref().filter(|recording| is_it(recording)) {
-        Some(recording) => Err(format!("{}: is being recorded to; :record ends that", recording.display())),
+    let is_it = |recording: &Path| recording == path || is_same_file(recording, path);
+    match app.recording.as_ref().filter(|recording| is_it(&recording.path)) {
+        Some(recording) => Err(format!("{}: is being recorded to; :record ends that", recording.path.display())),
         None => Ok(()),
     }
 }
@@ -292,13 +293,12 @@ fn fitting(work: &Workspace, file: &str, saved: &SavedScenario, force: bool) -> 
 }
 
 fn record(app: &mut App, path: &str) -> CommandResult {
-    if let Some(path) = app.recording.take() {
-        app.say(Message::note(format!("recorded to {}", path.display())));
-        return Ok(Vec::new());
-    }
-    let path = named(path)?;
+    let request = match app.recording.take() {
+        Some(recording) => Request::EndRecording(recording),
+        None => Request::Record(named(path)?),
+    };
     app.busy += 1;
-    Ok(vec![Effect::Ask(Request::Record(path))])
+    Ok(vec![Effect::Ask(request)])
 }
 
 fn expect(app: &mut App, text: &str) -> CommandResult {

@@ -213,7 +213,9 @@ pub fn run_line(app: &mut App, line: &str) -> CommandResult {
     if is_recorded && ON_CHOSEN.contains(&name) {
         effects.extend(recorded(app, &format!("choose {step}")));
     }
-    effects.extend(recorded(app, line).filter(|_| is_recorded));
+    if is_recorded {
+        effects.extend(recorded(app, line));
+    }
     Ok(effects)
 }
 
@@ -245,8 +247,10 @@ fn is_recorded(app: &App, command: &Command, argument: &str) -> bool {
 }
 
 /// Adds a line to the script that is being recorded.
-pub fn recorded(app: &App, line: &str) -> Option<Effect> {
-    app.recording.clone().map(|path| Effect::Ask(Request::Append { path, line: line.to_owned() }))
+pub fn recorded(app: &mut App, line: &str) -> Option<Effect> {
+    let recording = app.recording.as_mut()?;
+    recording.lines.push(line.to_owned());
+    Some(Effect::Ask(Request::Append { path: recording.path.clone(), line: line.to_owned() }))
 }
 
 #[cfg(test)]

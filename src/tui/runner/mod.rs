@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::session::{
-    Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, begin_recording, export_to,
-    give_back_memory, opened_again, read_text, write_new,
+    Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, begin_recording, end_recording,
+    export_to, give_back_memory, opened_again, read_text, write_new,
 };
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::SavedScenario;
@@ -27,7 +27,7 @@ use super::views::compare::Compared;
 use super::workspace::Workspace;
 use queue::{Job, Queue};
 
-pub use request::{Analysis, Finding, Reading, Reply, Request, SavedSteps};
+pub use request::{Analysis, Finding, Reading, Recording, Reply, Request, SavedSteps};
 
 /// Where requests are served.
 #[derive(Debug)]
@@ -138,9 +138,13 @@ impl Runner {
                     trace.0.queue.stop(&analysis);
                 }
             }
-            (request @ (Request::Write { .. } | Request::Append { .. } | Request::Record(_)), _) => {
-                self.host.serve(request);
-            }
+            (
+                request @ (Request::Write { .. }
+                | Request::Append { .. }
+                | Request::Record(_)
+                | Request::EndRecording(_)),
+                _,
+            ) => self.host.serve(request),
             (request, Served::InTurn(waiting)) => waiting.push_back(request),
             (request, Served::OnThreads(count)) => {
                 let (host, count) = (self.host.clone(), Arc::clone(count));
@@ -228,6 +232,10 @@ impl Host {
             Request::Record(path) => {
                 let begun = begin_recording(&path).map_err(|error| error.to_string());
                 Reply::Recording(begun.map(|()| path))
+            }
+            Request::EndRecording(Recording { path, lines }) => {
+                let ended = end_recording(&path, &lines).map_err(|error| error.to_string());
+                Reply::Written(ended.map(|()| format!("recorded to {}", path.display())), None)
             }
             Request::Append { path, line } => Reply::Written(Err(append(&path, &line).err()?.to_string()), None),
             Request::Export { loaded, outcome, sources, format, path, force } => {

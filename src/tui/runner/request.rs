@@ -166,6 +166,8 @@ pub enum Request {
     },
     /// Begin a script that is recorded, in a new file.
     Record(PathBuf),
+    /// End a script that is recorded, and see that all of it is in its file.
+    EndRecording(Recording),
     /// Add a line to a recorded script.
     Append {
         /// The script.
@@ -173,6 +175,15 @@ pub enum Request {
         /// The line.
         line: String,
     },
+}
+
+/// A script that commands are recorded to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Its file.
+    pub path: PathBuf,
+    /// What was recorded so far.
+    pub lines: Vec<String>,
 }
 
 /// The steps of a trace that are in a file, once that is written.

@@ -240,7 +240,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn within(self, key: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), CatalogError> {
-        if range.contains(&value) { Ok(()) } else { Err(self.bad(key, value.to_string(), limits::words(&range))) }
+        if range.contains(&value) { Ok(()) } else { Err(self.bad(key, limits::written(value), limits::words(&range))) }
     }
 
     fn bad(self, key: &str, value: String, expected: String) -> CatalogError {

@@ -171,13 +171,13 @@ fn check(file: &str, text: &str, device: &str, entry: &Entry) -> Result<(), Cata
     let peaks = entry.peak_tflops.iter().map(|(precision, value)| (precision.key(), value, limits::PEAK_TFLOPS));
     for (key, value, range) in figures.chain(peaks) {
         if !range.contains(value.get_ref()) {
-            return bad(value.span(), key, value.get_ref().to_string(), limits::words(&range));
+            return bad(value.span(), key, limits::written(*value.get_ref()), limits::words(&range));
         }
     }
     if let Some(curve) = &entry.dram_curve
         && let Some((key, value, range)) = limits::wrong_in(curve.get_ref())
     {
-        return bad(curve.span(), &format!("dram_curve.{key}"), value.to_string(), limits::words(&range));
+        return bad(curve.span(), &format!("dram_curve.{key}"), limits::written(value), limits::words(&range));
     }
     for curve in &entry.curve {
         check_curve(Place { file, text, start: curve.span().start }, device, curve.get_ref())?;

@@ -46,6 +46,12 @@ pub(crate) fn words(range: &RangeInclusive<f64>) -> String {
     format!("a number from {} to {}", short(*range.start()), short(*range.end()))
 }
 
+/// A figure that cannot be, as a message has it: `1e300`, not its three hundred digits.
+pub(crate) fn written(value: f64) -> String {
+    let is_short = value == 0.0 || (1e-6..1e9).contains(&value.abs());
+    if is_short { value.to_string() } else { format!("{value:e}") }
+}
+
 /// The key of a curve's figure that cannot be, what it is, and what it can be.
 pub(super) fn wrong_in(curve: &BandwidthCurve) -> Option<(&'static str, f64, RangeInclusive<f64>)> {
     /// Parameters of the sigmoid: powers of ten of a rate, and of two of a size.
@@ -62,4 +68,20 @@ pub(super) fn wrong_in(curve: &BandwidthCurve) -> Option<(&'static str, f64, Ran
         ("base", base, EXPONENT),
     ];
     figures.into_iter().find(|(_, value, range)| !range.contains(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::Catalog;
+
+    #[test]
+    fn a_figure_of_many_digits_is_written_by_its_power_of_ten() {
+        assert_eq!(
+            [0.0, -12.5, 1_234_567.0, 1e300, 1e-7].map(super::written),
+            ["0", "-12.5", "1234567", "1e300", "1e-7"]
+        );
+        let text = "[mine]\ninherits = \"V100\"\n[mine.figures]\ndram_gb_s = 1e300\n";
+        let error = Catalog::with_files(&[("mine.toml".to_owned(), text.to_owned())]).unwrap_err().to_string();
+        assert!(error.contains("dram_gb_s is 1e300: expected a number from"), "{error}");
+    }
 }

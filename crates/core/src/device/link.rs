@@ -300,7 +300,7 @@ fn attach(place: Place<'_>, links: &mut [LinkProfile], curve: CollectiveCurve) -
 fn check(place: Place<'_>, link: &LinkProfile) -> Result<(), CatalogError> {
     for (key, value, range) in [("gb_s", link.gb_s, limits::GB_S), ("latency_us", link.latency_us, limits::TIME_US)] {
         if !range.contains(&value) {
-            return Err(place.bad(&link.id, key, &value.to_string(), &limits::words(&range)));
+            return Err(place.bad(&link.id, key, &limits::written(value), &limits::words(&range)));
         }
     }
     let curves = link.curves.iter().enumerate();
@@ -316,8 +316,12 @@ pub(super) fn check_curve(place: Place<'_>, id: &str, curve: &CollectiveCurve) -
     let id = format!("{id}.curve");
     let out_of_order = |list: &[f64], strictly: bool| {
         let wrong = |pair: &[f64]| pair[0] > pair[1] || (strictly && pair[0] >= pair[1]);
-        let value = list.iter().find(|value| !value.is_finite() || **value <= 0.0).map(f64::to_string);
-        value.or_else(|| list.windows(2).find(|pair| wrong(pair)).map(|pair| format!("{} after {}", pair[1], pair[0])))
+        let value = list.iter().find(|value| !value.is_finite() || **value <= 0.0).map(|value| limits::written(*value));
+        value.or_else(|| {
+            list.windows(2)
+                .find(|pair| wrong(pair))
+                .map(|pair| format!("{} after {}", limits::written(pair[1]), limits::written(pair[0])))
+        })
     };
     if !COLLECTIVES.contains(&curve.collective.as_str()) {
         let expected = "all-reduce, all-to-all, all-gather, reduce-scatter, broadcast or send-recv";
@@ -327,14 +331,14 @@ pub(super) fn check_curve(place: Place<'_>, id: &str, curve: &CollectiveCurve) -
         return Err(place.bad(&id, "ranks", &curve.ranks.to_string(), "two or more"));
     }
     if !limits::ERROR.contains(&curve.error) {
-        return Err(place.bad(&id, "error", &curve.error.to_string(), &limits::words(&limits::ERROR)));
+        return Err(place.bad(&id, "error", &limits::written(curve.error), &limits::words(&limits::ERROR)));
     }
     if let Some((key, value, range)) = curve.fit.as_ref().and_then(limits::wrong_in) {
-        return Err(place.bad(&id, &format!("fit.{key}"), &value.to_string(), &limits::words(&range)));
+        return Err(place.bad(&id, &format!("fit.{key}"), &limits::written(value), &limits::words(&range)));
     }
     for (key, values, range) in [("bytes", &curve.bytes, limits::SIZE_BYTES), ("us", &curve.us, limits::TIME_US)] {
         if let Some(value) = values.iter().find(|value| !range.contains(value)) {
-            return Err(place.bad(&id, key, &value.to_string(), &limits::words(&range)));
+            return Err(place.bad(&id, key, &limits::written(*value), &limits::words(&range)));
         }
     }
     if curve.bytes.len() != curve.us.len() || (curve.fit.is_none() && curve.bytes.len() < 2) {

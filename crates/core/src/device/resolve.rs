@@ -176,7 +176,7 @@ fn complete(id: &str, placed: &Placed, merged: Merged) -> Result<DeviceProfile, 
     if let Some((measured, theoretical)) = bandwidths.filter(|(measured, theoretical)| measured > theoretical) {
         let expected = format!("no more than its {}, {theoretical}", Figure::DramGbS.key());
         let (file, line, key) = (placed.file.clone(), placed.line, Figure::DramMeasuredGbS.key().to_owned());
-        let (device, value, expected) = (id.to_owned(), measured.to_string(), expected.into());
+        let (device, value, expected) = (id.to_owned(), super::limits::written(measured), expected.into());
         return Err(CatalogError::BadFigure { file, line, device, key, value, expected });
     }
     Ok(DeviceProfile {

@@ -26,7 +26,8 @@ pub struct Opened {
 /// also one, by the name that errors and titles give it (`job.tgz:rank3.json`, `run.sqlite:process 7`).
 ///
 /// # Errors
-/// When nothing could be read: the first reason. When some could, the rest are `unreadable-file` diagnostics.
+/// When nothing could be read: the first reason. When some could, the rest are `unreadable-file` diagnostics. What lies in a folder, is
+/// called as a trace and is not read is an `unread-file` diagnostic.
 pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Opened, OpenError> {
     let (mut files, mut members) = (BTreeSet::new(), BTreeMap::<PathBuf, BTreeSet<&PathBuf>>::new());
     for path in paths {
@@ -43,7 +44,11 @@ pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Opened, OpenErro
     let options = &OpenOptions { in_chunks, ..options.clone() };
     let results: Vec<Vec<Result<Loaded, OpenError>>> =
         files.par_iter().map(|file| named(loader::file(file, options), members.get(file))).collect();
-    collect(results.into_iter().flatten())
+    let mut opened = collect(results.into_iter().flatten())?;
+    for text in paths.iter().filter_map(|path| source::unread(path, loader::may_be_trace)) {
+        opened.diagnostics.add(Severity::Warning, "unread-file", &text, None, || text.clone());
+    }
+    Ok(opened)
 }
 
 /// What was read of a file, of one with `members` that were named only these.

@@ -138,6 +138,55 @@ pub(super) fn files(path: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<Pat
     Ok(found)
 }
 
+/// Endings of packings that are not read.
+const OTHER_PACKINGS: [&str; 6] = [".zst", ".xz", ".bz2", ".lz4", ".br", ".zip"];
+/// Endings of what lies beside a file and is about it: checksums, signatures, licences.
+const ABOUT_A_FILE: [&str; 7] = [".md5", ".sha1", ".sha256", ".sha512", ".asc", ".sig", ".license"];
+/// Parts of names that only traces have, whatever follows them.
+const PARTS_OF_TRACES: [&str; 2] = [".json", ".pt.trace"];
+/// So many files that were not read are named.
+const MOST_NAMED: usize = 3;
+
+/// What is said about the files of the folder `path` that by their names are traces and are not among [`files`]; `None` where there are none,
+/// or `path` is no folder.
+pub(super) fn unread(path: &Path, is_wanted: fn(&Path) -> bool) -> Option<String> {
+    let entries = std::fs::read_dir(path).ok()?;
+    let mut found: Vec<(PathBuf, &str)> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter_map(|file| why_unread(&file, is_wanted).map(|why| (file, why)))
+        .collect();
+    found.sort();
+    let named = |(file, why): &(PathBuf, &str)| Some(format!("{} ({why})", file.file_name()?.to_string_lossy()));
+    let names: Vec<String> = found.iter().take(MOST_NAMED).filter_map(named).collect();
+    let more = match found.len() {
+        0 => return None,
+        all if all > MOST_NAMED => format!(" and {} more", all - MOST_NAMED),
+        _ => String::new(),
+    };
+    let what = if found.len() == 1 { "file that looks like a trace is" } else { "files that look like traces are" };
+    Some(format!("{}: {} {what} not read: {}{more}", path.display(), found.len(), names.join(", ")))
+}
+
+/// Why the entry `file` of a folder is not read although it is called as a trace; `None` where it is read, or called otherwise.
+fn why_unread(file: &Path, is_wanted: fn(&Path) -> bool) -> Option<&'static str> {
+    if file.is_dir() {
+        return None;
+    }
+    if is_wanted(file) {
+        let why = if file.exists() { "no regular file" } else { "a link that leads nowhere" };
+        return (!file.is_file()).then_some(why);
+    }
+    let name = file.file_name()?.to_string_lossy().to_lowercase();
+    if name.starts_with('.') || name == "manifest.json" || ABOUT_A_FILE.iter().any(|ending| name.ends_with(ending)) {
+        return None;
+    }
+    let unpacked = OTHER_PACKINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    if unpacked.is_some_and(|name| is_wanted(Path::new(name))) {
+        return Some("unpack it, or pack it with gzip");
+    }
+    PARTS_OF_TRACES.iter().any(|part| name.contains(part)).then_some("another ending")
+}
+
 /// The file that `path` names a trace of: `job.tgz` of `job.tgz:rank3.json`; `None` where it is a file itself, or there is none.
 pub(super) fn file_of_member(path: &Path) -> Option<PathBuf> {
     let text = path.to_str().filter(|_| !path.exists())?;
@@ -165,4 +214,45 @@ pub(super) fn is_beside(path: &Path, ending: &str) -> bool {
     let mut beside = path.as_os_str().to_owned();
     beside.push(ending);
     std::fs::metadata(&beside).is_ok_and(|file| file.len() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OpenOptions, open};
+
+    #[test]
+    #[cfg(unix)]
+    fn files_of_a_folder_that_are_called_as_traces_and_are_not_read_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let trace = r#"{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":5}]}"#;
+        std::fs::write(place("r0.pt.trace.json"), trace).unwrap();
+        let told = || {
+            let opened = open(&[folder.path().to_path_buf()], &OpenOptions::default()).unwrap();
+            let all = opened.diagnostics.sorted();
+            all.iter()
+                .filter(|found| found.code == "unread-file")
+                .map(|found| found.message.clone())
+                .collect::<Vec<_>>()
+        };
+        for name in
+            ["README.md", "plot.png", ".hidden.json", "manifest.json", "r0.pt.trace.json.sha256", "logs.txt.zst"]
+        {
+            std::fs::write(place(name), "other").unwrap();
+        }
+        std::fs::create_dir(place("folder.json")).unwrap();
+        assert_eq!(told(), Vec::<String>::new());
+        std::fs::write(place("r1.pt.trace.json.zst"), "packed").unwrap();
+        let one = told();
+        assert!(one[0].contains("1 file that looks like a trace is not read: r1.pt.trace.json.zst"), "{one:?}");
+        std::fs::write(place("r3.pt.trace.json.gz.1"), "packed").unwrap();
+        std::os::unix::fs::symlink(place("nowhere"), place("r4.pt.trace.json.gz")).unwrap();
+        // Neither a file nor a folder, as a pipe is.
+        let _socket = std::os::unix::net::UnixListener::bind(place("p.json")).unwrap();
+        let all = told();
+        let [all] = all.as_slice() else { panic!("{all:?}") };
+        for part in ["4 files", "p.json (no regular file)", "r3.pt.trace.json.gz.1 (another ending)", "and 1 more"] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+    }
 }

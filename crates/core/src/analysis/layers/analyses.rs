@@ -91,7 +91,8 @@ pub fn by_name(table: &LayerTable, device: &DeviceProfile) -> Vec<KernelSum> {
     for kernel in &table.kernels {
         groups.entry(&kernel.name).or_default().push(kernel);
     }
-    let sums = groups.into_iter().map(|(name, kernels)| sum(name, None, &kernels, whole(table), device));
+    let whole = whole(table);
+    let sums = groups.into_iter().map(|(name, kernels)| sum(name, None, &kernels, whole, device));
     let mut sums: Vec<KernelSum> = sums.collect();
     sums.sort_by_key(|sum| std::cmp::Reverse(sum.latency_ns));
     sums
@@ -105,8 +106,9 @@ pub fn by_layer(table: &LayerTable, device: &DeviceProfile) -> Vec<KernelSum> {
             groups.entry(layer).or_default().push(kernel);
         }
     }
+    let whole = whole(table);
     let of = |(layer, kernels): (usize, Vec<&LayerKernel>)| {
-        sum(&table.layers[layer].name, Some(layer), &kernels, whole(table), device)
+        sum(&table.layers[layer].name, Some(layer), &kernels, whole, device)
     };
     groups.into_iter().map(of).collect()
 }

@@ -87,7 +87,7 @@ fn connect(writer: &mut RankWriter<'_, '_>, index: u32) {
     let activity = observed.activity(index);
     let task = writer.activities[index as usize];
     let edges = writer.shared.draft.edges.len();
-    if let Some((dependency, _)) = launch::dependency(observed, activity) {
+    if let Some((dependency, _)) = launch::dependency(observed, index) {
         let call = writer.calls[activity.call.unwrap_or(0) as usize];
         let from = if dependency.of_predecessor > 0.0 { call.own } else { call.end };
         writer.edge(from, task, dependency);

@@ -119,7 +119,7 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
     let mut samples: Vec<DurNs> = Vec::new();
     for wait in &observed.event_waits {
         let (activity, target) = (observed.activity(wait.activity), observed.activity(wait.target));
-        let launched = launch::dependency(observed, activity).is_none_or(|(_, ready)| ready <= target.end);
+        let launched = launch::dependency(observed, wait.activity).is_none_or(|(_, ready)| ready <= target.end);
         let lag = activity.start.since(target.end);
         if launched && observed.is_sample(activity.start) && PROMPT.contains(&lag) {
             samples.push(lag);

@@ -25,7 +25,7 @@ pub(super) fn estimate(observed: &mut Observed<'_>) {
     let mut apart = groups.clone();
     for (index, activity) in observed.activities.list.iter().enumerate() {
         let Some((previous, gap)) = observed.previous(activity) else { continue };
-        let queued = launch::dependency(observed, activity).is_none_or(|(_, ready)| ready <= previous.end);
+        let queued = launch::dependency(observed, index as u32).is_none_or(|(_, ready)| ready <= previous.end);
         let staged = activity.kind == ActivityKind::HostToDevice && activity.pageable;
         let near = observed.is_sample(activity.start) && (SIDE_BY_SIDE..=APART).contains(&gap);
         if queued && near && !staged && !activity.on_host && observed.event_waits_of(index as u32).is_empty() {

@@ -61,7 +61,7 @@ pub(super) fn find(observed: &Observed<'_>) -> Vec<Late> {
 /// The earliest start that rules 2 to 9 allow by measured times; `None` when none of them applies.
 fn allowed_start(observed: &Observed<'_>, index: u32) -> Option<TimeNs> {
     let activity = observed.activity(index);
-    let launched = launch::dependency(observed, activity).map(|(_, ready)| ready);
+    let launched = launch::dependency(observed, index).map(|(_, ready)| ready);
     let followed = follow::dependencies(observed, activity).into_iter().map(|(_, _, ready)| ready).max();
     let lag = observed.constants.event.lag;
     let waited = observed.event_waits_of(index).iter().map(|wait| observed.activity(wait.target).end + lag).max();

@@ -94,15 +94,13 @@ fn own_lag(observed: &Observed<'_>, activity: &Activity, call: &Call) -> Option<
 }
 
 /// The constant; the work's own lag where there are too few samples for one.
-fn lag(observed: &Observed<'_>, activity: &Activity, call: &Call, constants: &[Lag]) -> DurNs {
+fn lag(observed: &Observed<'_>, index: u32, call: &Call, constants: &[Lag]) -> DurNs {
+    let activity = observed.activity(index);
     let constant = constants[activity.kind as usize];
     if constant.is_constant() {
         return constant.lag;
     }
-    let calls = activity.call.into_iter().flat_map(|call| observed.activities.of_call(call));
-    let waits =
-        |&index: &u32| observed.activity(index).event == activity.event && !observed.event_waits_of(index).is_empty();
-    let waited = calls.filter(waits).count() > 0;
+    let waited = !observed.event_waits_of(index).is_empty();
     own_lag(observed, activity, call).filter(|_| !waited).unwrap_or(constant.lag)
 }
 
@@ -110,12 +108,16 @@ fn groups() -> [Vec<DurNs>; ActivityKind::ALL.len()] {
     std::array::from_fn(|_| Vec::new())
 }
 
-/// The launch edge of `activity` and the earliest start it allows by measured times.
-pub(super) fn dependency(observed: &Observed<'_>, activity: &Activity) -> Option<(Dependency, TimeNs)> {
+/// The launch edge of the activity at `index` and the earliest start it allows by measured times.
+///
+/// # Complexity
+/// O(log work), however much work the same call launched.
+pub(super) fn dependency(observed: &Observed<'_>, index: u32) -> Option<(Dependency, TimeNs)> {
+    let activity = observed.activity(index);
     let call = &observed.threads.calls[activity.call? as usize];
     let constants = &observed.constants;
     if !from_start(observed, activity, call) {
-        let lag = lag(observed, activity, call, &constants.launch);
+        let lag = lag(observed, index, call, &constants.launch);
         if activity.start.since(call.end + lag) >= -BEFORE_THE_END {
             return Some((Dependency::on_end(DependencyKind::Launch, lag), call.end + lag));
         }
@@ -123,8 +125,8 @@ pub(super) fn dependency(observed: &Observed<'_>, activity: &Activity) -> Option
         let lag = activity.start.since(call.start.max(free.min(activity.start)));
         return Some((Dependency::on_start(DependencyKind::Launch, lag), call.start + lag));
     }
-    let lag = staging(observed, activity, call)
-        .unwrap_or_else(|| lag(observed, activity, call, &constants.launch_from_start));
+    let lag =
+        staging(observed, activity, call).unwrap_or_else(|| lag(observed, index, call, &constants.launch_from_start));
     Some((Dependency::on_start(DependencyKind::Launch, lag), call.start + lag))
 }
 

@@ -80,7 +80,7 @@ pub fn end_recording(path: &Path, lines: &[String]) -> Result<(), SessionError> 
     let fail = |reason: String| SessionError::Write { path: path.display().to_string(), reason };
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
             return write_new(path, format!("{RECORDED}\n{text}").as_bytes(), Overwrite::forced(false));
         }
         Ok(there) if !there.is_file() => return Err(fail(NO_FILE.to_owned())),
@@ -336,7 +336,9 @@ mod tests {
         let lines = ["batch 512", "view path"].map(str::to_owned);
         let text = format!("{RECORDED}\nbatch 512\nview path\n");
         begin_recording(&script).unwrap();
-        lines.iter().for_each(|line| append(&script, line).unwrap());
+        for line in &lines {
+            append(&script, line).unwrap();
+        }
         end_recording(&script, &lines).unwrap();
         fs::remove_file(&script).unwrap();
         assert!(append(&script, "undo").is_err());

@@ -17,6 +17,7 @@ mod damaged_nodes;
 mod folding;
 mod grids;
 mod impossible_figures;
+mod left_again;
 mod limits;
 mod loader_counts;
 mod loader_golden;

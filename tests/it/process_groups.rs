@@ -331,3 +331,51 @@ fn why_ranks_are_late_is_the_same_of_one_collective_and_of_all_in_turn() {
     assert!(found.iter().all(|(in_turn, alone)| in_turn == alone));
     assert!(found.iter().filter(|(why, _)| why.is_some()).count() > 20, "{found:?}");
 }
+
+/// `trace` with every event `by` µs later that is `wanted`.
+fn later(mut trace: serde_json::Value, by: f64, wanted: fn(&str) -> bool) -> serde_json::Value {
+    for event in trace["traceEvents"].as_array_mut().unwrap() {
+        if wanted(event["name"].as_str().unwrap()) {
+            event["ts"] = json!(event["ts"].as_f64().unwrap() + by);
+        }
+    }
+    trace
+}
+
+/// Two ranks that wait for one another in unlike collectives.
+fn two_ranks() -> [serde_json::Value; 2] {
+    let one = |at: f64, long: f64| Collective { at, long, stream: 20, group: None, sequence: None };
+    let lengths = [40.0, 300.0, 80.0, 120.0, 60.0];
+    [0, 1].map(|rank| {
+        let late = |number: usize| f64::from((number as u32 + rank) % 2) * 30.0;
+        let all = lengths.iter().enumerate();
+        let all = all.map(|(number, long)| one(1100.0 + 7_000.0 * number as f64 + late(number), long - late(number)));
+        rank_of(2, rank, &all.collect::<Vec<_>>())
+    })
+}
+
+#[test]
+fn clocks_that_are_far_apart_are_aligned_as_close_ones_are() {
+    let [first, second] = two_ranks();
+    let (_folder, close) = job(&[first.clone(), second.clone()]);
+    assert_eq!(members(close), vec![vec![0, 1]; 5]);
+    for by in [-40_000.0, 2_500.0, 10_000.0, 300_000.0] {
+        let (_folder, far) = job(&[first.clone(), later(second.clone(), by, |_| true)]);
+        assert_eq!(members(far), vec![vec![0, 1]; 5], "{by}");
+        let offset = far.graph.ranks[1].clock.offset - close.graph.ranks[1].clock.offset;
+        assert_eq!(offset.0, (by * 1000.0) as i64);
+        assert_eq!(far.replay.summary.steady_ns, close.replay.summary.steady_ns, "{by}");
+    }
+}
+
+#[test]
+fn steps_of_ranks_at_other_times_and_without_work_are_said_to_be() {
+    let [first, second] = two_ranks();
+    let (_folder, sound) = job(&[first.clone(), second.clone()]);
+    let codes = ["steps-apart", "empty-step"];
+    assert_eq!(codes.map(|code| said(sound, code)), [None, None]);
+    let moved = later(second, 1e6, |name| name.starts_with("ProfilerStep"));
+    let (_folder, apart) = job(&[first, moved]);
+    let told = codes.map(|code| said(apart, code));
+    assert!(told.iter().all(Option::is_some), "{told:?}");
+}

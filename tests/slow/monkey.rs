@@ -142,7 +142,9 @@ fn random_keys_neither_stop_the_screen_nor_make_it_grow() {
         let path: Option<PathBuf> = (!name.is_empty()).then(|| samples().join(name));
         let time = Duration::from_secs(seconds.unwrap_or(SECONDS));
         let mut thirds = play(folder.path(), path.as_deref(), &mut Dice(seed), time);
-        thirds.iter_mut().for_each(|held| held.sort_unstable());
+        for held in &mut thirds {
+            held.sort_unstable();
+        }
         let median = thirds.each_ref().map(|held| held[held.len() / 2]);
         let told = thirds
             .map(|held| format!("{} to {} MiB", held[held.len() / 2] >> 20, held[held.len() - 1] >> 20))

@@ -100,12 +100,19 @@ fn updates(trace: &Trace, steps: &[StepRange]) -> Vec<f64> {
 
 impl Evidence<'_> {
     /// The fewest kinds by which the values take turns: all of them, else those of whole turns, behind which the recording stopped.
+    ///
+    /// # Complexity
+    /// O(values · most kinds), and O(values) where those of one kind are equal.
     fn kinds(&self) -> Option<Turns> {
+        let equal = (self.within == 0.0).then(|| (repeats(self.values), unchanged(self.values)));
+        let may_be = |&Turns { kinds, whole }: &Turns| {
+            equal.as_ref().is_none_or(|(repeats, unchanged)| repeats[kinds] >= whole - kinds && whole > *unchanged)
+        };
         let all = self.values.len();
         let most = (all / self.turns).min(self.kinds);
         let of_all = (2..=most).map(|kinds| Turns { kinds, whole: all });
         let of_whole = (2..=most).map(|kinds| Turns { kinds, whole: all - all % kinds });
-        of_all.chain(of_whole).find(|turns| self.take(*turns))
+        of_all.chain(of_whole).find(|turns| may_be(turns) && self.take(*turns))
     }
 
     /// Whether the values take such turns.
@@ -118,6 +125,28 @@ impl Evidence<'_> {
     }
 }
 
+/// How many of `values` are equal to the first, before the first that is not.
+fn unchanged(values: &[f64]) -> usize {
+    values.iter().take_while(|value| value.total_cmp(&values[0]).is_eq()).count()
+}
+
+/// For each place of `values`, how many from there on are equal to those from the beginning on (the Z function) [Gusfield 1997 § 1.3].
+fn repeats(values: &[f64]) -> Vec<usize> {
+    let mut repeats = vec![values.len(); values.len()];
+    let (mut from, mut to) = (0, 0);
+    for at in 1..values.len() {
+        let mut length = if at < to { repeats[at - from].min(to - at) } else { 0 };
+        while values.get(at + length).is_some_and(|value| value.total_cmp(&values[length]).is_eq()) {
+            length += 1;
+        }
+        if at + length > to {
+            (from, to) = (at, at + length);
+        }
+        repeats[at] = length;
+    }
+    repeats
+}
+
 /// The least and the most of `values`.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, 0.0), |(least, most), value| (least.min(value), most.max(value)))
@@ -126,6 +155,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::super::steps::{steps, steps_and_odd_ranges};
+    use super::{repeats, unchanged};
     use crate::trace::{Trace, load_bytes};
 
     /// Steps of a loop, one after another: how long each takes in µs, and how many operators it calls.
@@ -181,5 +211,13 @@ mod tests {
         ] {
             assert_eq!(found(&steps).len(), steps.len(), "{steps:?}");
         }
+    }
+
+    #[test]
+    fn what_repeats_is_found_in_one_pass() {
+        let values = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 3.0, 1.0];
+        assert_eq!(repeats(&values), [8, 0, 4, 0, 2, 0, 0, 1]);
+        assert_eq!((unchanged(&values), unchanged(&[4.0; 3])), (1, 3));
+        assert_eq!(repeats(&[5.0; 4]), [4, 3, 2, 1]);
     }
 }

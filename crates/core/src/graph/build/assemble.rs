@@ -20,6 +20,7 @@ use super::lookups;
 use super::misplaced;
 use super::optimizers;
 use super::stated;
+use super::unlike_steps;
 use super::unread;
 
 /// Schedule time 0 of each rank in its trace's time: one instant on a shared clock, before any task of the windows.
@@ -239,7 +240,7 @@ fn diagnostics(
     note_outlived(&mut found, ranks, outputs);
     note_unrecorded(&mut found, ranks, outputs, ordered);
     note_clocks(&mut found, parts);
-    note_steps(&mut found, ranks);
+    unlike_steps::note(&mut found, ranks, parts);
     note_odd_steps(&mut found, ranks);
     note_folding(&mut found, parts);
     note_partial(&mut found, drafted, parts);
@@ -354,24 +355,6 @@ fn note_clocks(found: &mut Diagnostics, parts: &[RankPart]) {
         let drift = if drift_ppm.abs() < 1.0 { String::new() } else { format!(", drifting by {drift_ppm:+.0} ppm") };
         let (rank, other, apart) = (part.rank.0, first.rank.0, offset.abs());
         found.note("clock", format!("rank {rank}'s clock is {apart} {way} rank {other}'s{drift}: both are taken out"));
-    }
-}
-
-/// Says where ranks recorded other steps than the first one did.
-fn note_steps(found: &mut Diagnostics, ranks: &[Prepared<'_>]) {
-    let [first, others @ ..] = ranks else { return };
-    let expected = first.steps;
-    for rank in others {
-        let (number, other, own) = (rank.input.rank.0, first.input.rank.0, rank.steps);
-        if own != expected {
-            let text = format!("rank {number} recorded {own} steps, rank {other} recorded {expected}");
-            found.warn("unequal-iterations", format!("{text}: the step of the same name is modelled of both"));
-        }
-        if rank.window.name != first.window.name {
-            let (own, expected) = (&rank.window.name, &first.window.name);
-            let text = format!("rank {number} did not record {expected} of rank {other}: its {own} stands for it");
-            found.warn("different-iterations", text);
-        }
     }
 }
 

@@ -150,6 +150,7 @@ pub(super) fn matched(mut members: Vec<Vec<Member>>, counts: &[u32], at: TimeNs)
     let mut clocks = vec![Clock::default(); members.len()];
     let mut groups = Groups::default();
     for (clock, mut own) in clocks.iter_mut().zip(members) {
+        let apart = groups.clocks_apart(&mut own);
         let later = |&(a, b): &(usize, usize)| {
             let end = groups.list[a][0].end;
             (end, own[b].end.since(end))
@@ -158,6 +159,7 @@ pub(super) fn matched(mut members: Vec<Vec<Member>>, counts: &[u32], at: TimeNs)
         for member in &mut own {
             member.end = member.end - clock::ahead(*clock, at, member.end);
         }
+        clock.offset += apart;
         let pairs = groups.pairs(&own);
         groups.join(own, &pairs);
     }

@@ -7,12 +7,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::units::{DurNs, TimeNs};
 
 use super::collectives::Member;
+use super::constants::median;
 
 /// Members that end within this of each other belong together, once clocks are aligned …
 const SAME_END: DurNs = DurNs(2_000_000);
 
 /// … or within this share of the shorter: ranks leave an all-to-all when their own part is done.
 const SAME_END_SHARE: f64 = 0.3;
+
+/// Clocks this close are aligned by the pairs that are found without more ado.
+const ROUGHLY_SAME: DurNs = DurNs(1_000_000);
+/// Fewest ends that tell a clock which is further off from chance.
+const LEAST_ENDS: usize = 4;
 
 /// Collectives of the ranks so far.
 #[derive(Default)]
@@ -44,6 +50,41 @@ impl Groups {
         found.into_iter().filter_map(is_taken).collect()
     }
 
+    /// Aligns a rank's members roughly with the collectives: by how much later most of those end that come in the same order as the others
+    /// of their key, where more pairs are found so.
+    ///
+    /// # Returns
+    /// By how much they were moved.
+    pub(super) fn clocks_apart(&self, own: &mut [Member]) -> DurNs {
+        let mut later = Vec::new();
+        for (key, mut ends) in by_key(own) {
+            let mut others: Vec<TimeNs> =
+                self.by_key.get(key).into_iter().flatten().map(|&index| self.list[index][0].end).collect();
+            if others.len() == ends.len() {
+                ends.sort_unstable();
+                others.sort_unstable();
+                later.extend(ends.into_iter().zip(others).map(|(own, other)| own.since(other)));
+            }
+        }
+        let apart = median(&mut later);
+        let agree = later.iter().filter(|&&one| (one - apart).abs() <= SAME_END).count();
+        if apart.abs() <= ROUGHLY_SAME || agree < LEAST_ENDS || 2 * agree < later.len() {
+            return DurNs::ZERO;
+        }
+        let before = self.pairs(own).len();
+        let mut moved = |by: DurNs| {
+            for member in &mut *own {
+                member.end = member.end - by;
+            }
+            self.pairs(own).len()
+        };
+        if moved(apart) > before {
+            return apart;
+        }
+        moved(-apart);
+        DurNs::ZERO
+    }
+
     /// Takes a rank's members in, those of `pairs` into the collective that they are paired with.
     pub(super) fn join(&mut self, own: Vec<Member>, pairs: &[(usize, usize)]) {
         let mut place = vec![None; own.len()];
@@ -59,6 +100,15 @@ impl Groups {
             }
         }
     }
+}
+
+/// When the members of each key end.
+fn by_key(members: &[Member]) -> FxHashMap<&[String; 3], Vec<TimeNs>> {
+    let mut ends: FxHashMap<_, Vec<TimeNs>> = FxHashMap::default();
+    for member in members {
+        ends.entry(&member.key).or_default().push(member.end);
+    }
+    ends
 }
 
 /// Members of one rank, as they are looked for.

@@ -44,6 +44,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod unlike_steps;
 mod unread;
 mod unrecorded;
 

@@ -33,6 +33,8 @@ pub struct BatchScaling {
     calls: Vec<Option<CallScaling>>,
     /// Operators whose arguments differ, with those of the other graph.
     grown: Vec<(OperatorId, Operands)>,
+    /// How the host work of both differs.
+    host: Option<HostSpeeds>,
 }
 
 /// Times of a kind of call at both batch sizes, in ns; of the second, what it would be at the speed of the first's host.
@@ -80,9 +82,8 @@ impl CallScaling {
         if (modelled.other - 1.0).abs() < LEAST || modelled.other <= 0.0 {
             return self.ratio(batches, new);
         }
-        let ([first, second], [a, b]) = (self.0, batches.map(|batch| batch as f64));
-        let along = ((new as f64 / a).ln() / (b / a).ln()).clamp(0.0, 1.0);
-        modelled.new * (second / first / modelled.other).powf(along)
+        let [first, second] = self.0;
+        modelled.new * (second / first / modelled.other).powf(along(batches, new as f64))
     }
 
     /// The time at a batch of `new` over that at the first of `batches`.
@@ -98,6 +99,12 @@ impl CallScaling {
         let exponent = ((second / first).ln() / (b / a).ln()).min(LARGEST_EXPONENT);
         (new / a).powf(exponent)
     }
+}
+
+/// How far a batch is between both of `batches`, 0 to 1, by logarithms.
+fn along(batches: [u64; 2], batch: f64) -> f64 {
+    let [a, b] = batches.map(|batch| batch as f64);
+    ((batch / a).ln() / (b / a).ln()).clamp(0.0, 1.0)
 }
 
 /// What a model says of a task's time, over that at the batch size of the graph.
@@ -129,7 +136,7 @@ impl BatchScaling {
         if !is_one_model((graph, other), &matched) {
             return None;
         }
-        let calls = call_scalings(graph, other, &matched);
+        let (calls, host) = call_scalings(graph, other, &matched);
         let grown = matched.iter().enumerate().filter_map(|(id, theirs)| {
             let operands = |graph: &ExecutionGraph, id: OperatorId| {
                 graph.operators[id.0 as usize].operands.map(|at| graph.operands[at.0 as usize].clone())
@@ -137,7 +144,7 @@ impl BatchScaling {
             let (mine, theirs) = (operands(graph, OperatorId(id as u32))?, operands(other, (*theirs)?)?);
             (mine != theirs && alike(&mine, &theirs)).then_some((OperatorId(id as u32), theirs))
         });
-        Some(Self { batches, tasks: graph.tasks.node_count(), calls, grown: grown.collect() })
+        Some(Self { batches, tasks: graph.tasks.node_count(), calls, grown: grown.collect(), host })
     }
 
     /// Whether these are of `graph` at a batch of `batch`.
@@ -157,27 +164,45 @@ impl BatchScaling {
         Some(ratio.max(0.0)).filter(|ratio| ratio.is_finite())
     }
 
-    /// The arguments of all operators that grow, at a batch of `new`: each dimension on the line through both traces.
-    pub(in crate::scenario) fn resized(
+    /// How many times as long the other recording's host work took, whatever the batch; `None` where none of it has a like.
+    pub(in crate::scenario) fn other_host(&self) -> Option<f64> {
+        self.host.map(|speeds| speeds.ratio.exp())
+    }
+
+    /// The arguments of all operators that grow, each dimension on the line through both traces, on top of what edits made of them.
+    ///
+    /// # Arguments
+    /// `batches`: the one now, and the new one; `current`: the arguments of an operator now.
+    pub(in crate::scenario) fn resized<'a>(
         &self,
         graph: &ExecutionGraph,
-        new: u64,
+        batches: [u64; 2],
+        current: impl Fn(OperatorId) -> Option<&'a Operands>,
     ) -> (Vec<Operands>, Vec<(OperatorId, u32)>) {
         let [a, b] = self.batches.map(|batch| batch as f64);
-        let along = (new as f64 - a) / (b - a);
+        let along = batches.map(|batch| (batch as f64 - a) / (b - a));
         let mut list = Vec::with_capacity(self.grown.len());
         let mut rows = Vec::with_capacity(self.grown.len());
         for (id, theirs) in &self.grown {
             let Some(own) = graph.operators[id.0 as usize].operands else { continue };
-            let mut operands = graph.operands[own.0 as usize].clone();
-            for (mine, theirs) in operands.inputs.iter_mut().zip(&theirs.inputs) {
-                interpolate(mine, theirs, along);
+            let recorded = &graph.operands[own.0 as usize];
+            let mut operands = current(*id).unwrap_or(recorded).clone();
+            for (now, recorded, theirs) in triples(&mut operands.inputs, &recorded.inputs, &theirs.inputs) {
+                regrow(now, (recorded, theirs), along);
             }
             rows.push((*id, list.len() as u32));
             list.push(operands);
         }
         (list, rows)
     }
+}
+
+fn triples<'a, T>(
+    now: &'a mut [T],
+    recorded: &'a [T],
+    theirs: &'a [T],
+) -> impl Iterator<Item = (&'a mut T, &'a T, &'a T)> {
+    now.iter_mut().zip(recorded).zip(theirs).map(|((now, recorded), theirs)| (now, recorded, theirs))
 }
 
 /// Of operators of one model at two batch sizes this share has sizes that are equal or grow with the batch at least: some go by the data.
@@ -209,17 +234,32 @@ fn is_one_model((graph, other): (&ExecutionGraph, &ExecutionGraph), matched: &[O
     f64::from(like) >= OF_ONE_MODEL * f64::from(all)
 }
 
-fn interpolate(mine: &mut Operand, theirs: &Operand, along: f64) {
-    match (mine, theirs) {
-        (Operand::Tensor { dims, .. }, Operand::Tensor { dims: other, .. }) => {
-            for (dim, &other) in dims.iter_mut().zip(other) {
-                let grown = *dim as f64 + (other as f64 - *dim as f64) * along;
-                *dim = (grown.round() as u64).max(u64::from(*dim > 0));
+/// Gives an argument as it is now the sizes at another batch: those on the line through both traces, or where an edit made others of
+/// them as many times as many as that line grows.
+///
+/// # Arguments
+/// `along`: how far between both traces the batch now is, and the new one.
+fn regrow(now: &mut Operand, (recorded, theirs): (&Operand, &Operand), along: [f64; 2]) {
+    match (now, recorded, theirs) {
+        (Operand::Tensor { dims, .. }, Operand::Tensor { dims: own, .. }, Operand::Tensor { dims: other, .. }) => {
+            if dims.len() != own.len() {
+                return;
+            }
+            for (dim, &own, &other) in triples(dims, own, other) {
+                let [before, after] = along.map(|along| {
+                    let grown = own as f64 + (other as f64 - own as f64) * along;
+                    (grown.round() as u64).max(u64::from(own > 0))
+                });
+                *dim = match *dim {
+                    same if same == before => after,
+                    edited if before == 0 => edited,
+                    edited => (edited as f64 * after as f64 / before as f64).round() as u64,
+                };
             }
         }
-        (Operand::TensorList(list), Operand::TensorList(other)) => {
-            for (mine, theirs) in list.iter_mut().zip(other) {
-                interpolate(mine, theirs, along);
+        (Operand::TensorList(list), Operand::TensorList(own), Operand::TensorList(other)) => {
+            for (now, recorded, theirs) in triples(list, own, other) {
+                regrow(now, (recorded, theirs), along);
             }
         }
         _ => {}
@@ -290,7 +330,7 @@ fn call_scalings(
     graph: &ExecutionGraph,
     other: &ExecutionGraph,
     matched: &[Option<OperatorId>],
-) -> Vec<Option<CallScaling>> {
+) -> (Vec<Option<CallScaling>>, Option<HostSpeeds>) {
     let (mine, theirs) = (tasks_of(graph), tasks_of(other));
     let mut kinds: Vec<Option<Kind>> = vec![None; graph.tasks.node_count()];
     let mut times: FxHashMap<Kind, [Vec<f64>; 2]> = FxHashMap::default();
@@ -340,7 +380,7 @@ fn call_scalings(
         (kind, CallScaling([first, speeds.map_or(second, |speeds| speeds.at_first([first, second]))]))
     };
     let laws: FxHashMap<Kind, CallScaling> = known.into_iter().map(at_one_speed).collect();
-    kinds.iter().map(|kind| laws.get(kind.as_ref()?).copied()).collect()
+    (kinds.iter().map(|kind| laws.get(kind.as_ref()?).copied()).collect(), speeds)
 }
 
 /// Adds the host's time between operators, by the name it is recorded under.
@@ -420,7 +460,8 @@ mod tests {
     fn dimensions_follow_the_line_through_both_traces() {
         let tensor = |dims: &[u64]| Operand::tensor(dims.to_vec(), None);
         let mut mine = tensor(&[64, 512, 129]);
-        interpolate(&mut mine, &tensor(&[256, 512, 513]), 5.0);
+        let recorded = mine.clone();
+        regrow(&mut mine, (&recorded, &tensor(&[256, 512, 513])), [0.0, 5.0]);
         assert_eq!(mine.dims(), Some(&[1024, 512, 2049][..]));
     }
 

@@ -237,6 +237,14 @@ impl Draft<'_> {
         self.touch(node);
     }
 
+    /// What edits multiply the time of a task by.
+    pub fn factor_of(&self, node: Node) -> f64 {
+        match node {
+            Node::Traced(node) => self.prices.factors.get(node.index()).copied().unwrap_or(1.0),
+            Node::Added(AddedId(id)) => self.structure.added[id as usize].price.factor,
+        }
+    }
+
     /// Takes a task's time to be a multiple of what its work tells, or with `None` no longer so.
     ///
     /// # Arguments
@@ -255,6 +263,11 @@ impl Draft<'_> {
     pub fn correct_by_measurement(&mut self, node: NodeId, factor: f64, of: Prediction) {
         self.prices.corrections.insert(node, Correction { factor, of, is_measured: true });
         self.touch(node);
+    }
+
+    /// The model that the correction of a task's time is from; `None` where it has none.
+    pub fn corrected_by(&self, node: NodeId) -> Option<&'static str> {
+        self.prices.corrections.get(node).map(|correction| correction.of.model)
     }
 
     pub(super) fn touch(&mut self, node: NodeId) {

@@ -1,11 +1,12 @@
 //! Tasks, dependencies and lanes that edits add, change or take out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use petgraph::graph::EdgeIndex;
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Dependency, Lane, LaneId, NodeId};
+use crate::graph::{Dependency, Lane, LaneId, NodeId, OperatorId};
 use crate::units::Bytes;
 
 use super::cuts::Cuts;
@@ -46,6 +47,8 @@ pub(in crate::scenario) struct Structure {
     pub(super) names: Vec<Option<Arc<str>>>,
     /// Traced tasks that run on another lane.
     pub(super) moved: FxHashMap<NodeId, LaneId>,
+    /// By operator the traced kernels, and their calls, in whose place it launches other ones on matrix units.
+    given_way: BTreeMap<OperatorId, Vec<NodeId>>,
     /// Room to gather dependencies in while they are changed; empty in between.
     pub(super) edges: Vec<DraftEdge>,
 }
@@ -64,6 +67,28 @@ impl Draft<'_> {
         if let Some(removed) = self.structure.removed.get_mut(node.index()) {
             *removed = false;
         }
+    }
+
+    /// Remembers that `tasks`, which are taken out, gave way to other kernels of `operator`.
+    pub fn give_way(&mut self, operator: OperatorId, tasks: Vec<NodeId>) {
+        self.structure.given_way.insert(operator, tasks);
+    }
+
+    /// The operators of which tasks [gave way](Self::give_way), with these.
+    pub fn given_way(&self) -> impl Iterator<Item = (OperatorId, &[NodeId])> {
+        self.structure.given_way.iter().map(|(&operator, tasks)| (operator, &**tasks))
+    }
+
+    /// Puts back what gave way to other kernels of `operator`.
+    ///
+    /// # Returns
+    /// The tasks.
+    pub fn take_back(&mut self, operator: OperatorId) -> Vec<NodeId> {
+        let tasks = self.structure.given_way.remove(&operator).unwrap_or_default();
+        for &node in &tasks {
+            self.put_back(node);
+        }
+        tasks
     }
 
     /// Whether a task was taken out.

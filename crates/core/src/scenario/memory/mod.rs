@@ -149,19 +149,26 @@ impl Sizes<'_, '_> {
         Bytes((buffer.bytes.0 as f64 * ratio).round() as u64)
     }
 
-    /// What to say where a larger batch leaves much of what it should make larger as it was, since no sizes were recorded of the operators
-    /// that it is of.
+    /// What to say where a larger batch leaves much of what it should make larger as it was, since no operator that it is of is known, or no
+    /// sizes of it were recorded.
     fn stays(&self, buffers: &[Buffer]) -> Option<String> {
         const MUCH: u64 = 10;
         self.draft.batch().filter(|(old, new)| new > old)?;
-        let is_result = |buffer: &&Buffer| buffer.holds == Holds::Activations;
-        let is_told = |buffer: &&Buffer| buffer.operator.is_none_or(|operator| self.has_sizes(operator));
+        let is_transient = |buffer: &&Buffer| match buffer.holds {
+            Holds::Activations => true,
+            Holds::Other => buffer.from != BEFORE || buffer.until != AFTER,
+            _ => false,
+        };
+        // What a pass before the window left grows as the batch does.
+        let is_told = |buffer: &&Buffer| {
+            buffer.operator.map_or(buffer.holds == Holds::Activations, |operator| self.has_sizes(operator))
+        };
         let sum = |buffers: &mut dyn Iterator<Item = &Buffer>| total(buffers.map(|buffer| buffer.bytes.0));
-        let all = sum(&mut buffers.iter().filter(is_result));
-        let stays = sum(&mut buffers.iter().filter(is_result).filter(|buffer| !is_told(buffer)));
+        let all = sum(&mut buffers.iter().filter(is_transient));
+        let stays = sum(&mut buffers.iter().filter(is_transient).filter(|buffer| !is_told(buffer)));
         (stays > all / MUCH).then(|| {
             let share = Percent(stays as f64 / all as f64);
-            format!("what the batch adds to results of operators whose sizes were not recorded: {share:.0} of results stay as traced")
+            format!("what the batch adds to results of operators that, or whose sizes, were not recorded: {share:.0} of results stay as traced")
         })
     }
 

@@ -54,7 +54,10 @@ impl Transform for Accumulate {
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
         if self.batches == 1 {
-            return StepReport::already("one batch per step is what there is");
+            return StepReport::already(match draft.repeats() {
+                0 | 1 => "one batch per step is what there is".to_owned(),
+                repeats => format!("once as many batches: {repeats} per step stay"),
+            });
         }
         let asked = draft.next_batches();
         if draft.repeats() > 1 {

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::kernel_name::{LayoutChange, layout_change, transforms_tiles};
 use crate::cost::operators::operator_family;
 use crate::cost::{Caller, Family, PlannedKernel, Work, is_plain_product, layout_changes};
 use crate::device::{DeviceProfile, Precision};
-use crate::graph::{NodeId, OperatorId, TaskKind};
+use crate::graph::{LaneId, NodeId, OperatorId, TaskKind};
 use crate::intern::NameId;
 use crate::scenario::draft::{Draft, Node, Source};
 use crate::scenario::effect::Effect;
@@ -69,17 +69,25 @@ fn moved(draft: &Draft<'_>) -> Vec<(Product, Vec<PlannedKernel>)> {
     let products = products(draft, |_, id| convolves[&graph.operators[id.0 as usize].name]);
     let moved = products.into_iter().filter_map(|product| {
         let planned = draft.planned(product.operator)?;
-        let now = planned.first()?.work.precision;
-        let device = draft.device(draft.rank_of(draft.lane_of(product.kernel)))?;
-        let is_moved = is_by_matrix_units(now, device);
+        let is_moved = has_moved(draft, product.operator, product.kernel)?;
         let Node::Traced(traced) = product.kernel else { return None };
         // What was planned never ran: no library chose its layout.
         let name = graph.names.get(graph.tasks[traced].name);
         let has_run = planned.iter().all(|kernel| kernel.name != name);
-        let is_other = draft.traced_precision(product.operator).is_some_and(|was| was != now);
-        (is_moved && is_other && has_run).then_some((product, planned))
+        (is_moved && has_run).then_some((product, planned))
     });
     moved.collect()
+}
+
+/// Whether an operator computes on matrix units now and did not where it was traced; `None` where that cannot be told.
+///
+/// # Arguments
+/// `kernel`: one of its kernels, which says where it runs.
+fn has_moved(draft: &Draft<'_>, id: OperatorId, kernel: Node) -> Option<bool> {
+    let now = draft.planned(id)?.first()?.work.precision;
+    let device = draft.device(draft.rank_of(draft.lane_of(kernel)))?;
+    let is_other = draft.traced_precision(id).is_some_and(|was| was != now);
+    Some(is_other && is_by_matrix_units(now, device))
 }
 
 fn is_by_matrix_units(precision: Precision, device: &DeviceProfile) -> bool {
@@ -101,6 +109,7 @@ fn has_channels_last(draft: &Draft<'_>) -> bool {
 pub(super) fn settle(draft: &mut Draft<'_>, report: &mut StepReport) {
     let present = layouts(draft);
     withdraw(draft, &present);
+    report.effects.extend(take_back(draft));
     let mut moved = moved(draft);
     moved.retain(|(product, _)| !present.contains_key(&product.operator));
     if moved.is_empty() {
@@ -133,15 +142,75 @@ fn layouts(draft: &Draft<'_>) -> FxHashMap<OperatorId, Vec<Node>> {
 
 /// Takes out the changes of layout around convolutions that do not compute on matrix units any more.
 fn withdraw(draft: &mut Draft<'_>, present: &FxHashMap<OperatorId, Vec<Node>>) {
-    let needs_none = |id: OperatorId, node: Node| {
-        let now = draft.planned(id).and_then(|planned| Some(planned.first()?.work.precision));
-        let device = draft.device(draft.rank_of(draft.lane_of(node)));
-        now.zip(device).is_some_and(|(now, device)| !is_by_matrix_units(now, device))
-    };
+    let needs_none = |id: OperatorId, node: Node| has_moved(draft, id, node) == Some(false);
     let unneeded = present.iter().filter(|(id, nodes)| needs_none(**id, nodes[0]));
     let mut gone: Vec<Node> = unneeded.flat_map(|(_, nodes)| nodes).copied().collect();
     gone.sort_unstable();
     take_out(draft, &gone);
+}
+
+/// Lets convolutions that do not compute on matrix units any more launch the kernels again that gave way to products.
+///
+/// # Returns
+/// What is said of those that stay products, as edits between did other things with them.
+fn take_back(draft: &mut Draft<'_>) -> Option<Effect> {
+    let (planned, followed) = (products_of(draft), followed(draft));
+    let (mut back, mut gone, mut kept) = (Vec::new(), Vec::new(), 0);
+    for (id, tasks) in draft.given_way() {
+        let first = Node::Traced(tasks[0]);
+        if has_moved(draft, id, first) != Some(false) {
+            continue;
+        }
+        let kernels = planned.get(&id).map_or(&[][..], Vec::as_slice);
+        let lanes: Vec<LaneId> = tasks.iter().map(|&node| draft.lane_of(Node::Traced(node))).collect();
+        let is_free = kernels.iter().all(|kernel| !followed.contains(kernel));
+        match factor_of_all(draft, kernels, &lanes) {
+            Some(factor) if is_free && draft.planned(id).is_some_and(|planned| planned.len() == kernels.len()) => {
+                back.push((id, factor));
+                gone.extend(kernels);
+            }
+            _ => kept += 1,
+        }
+    }
+    for (id, factor) in back {
+        for node in draft.take_back(id).into_iter().map(Node::Traced) {
+            if draft.kind_of(node).is_device() {
+                draft.stretch(node, factor / draft.factor_of(node));
+            }
+        }
+    }
+    take_out(draft, &gone);
+    let stay = || format!("{} stay products: steps between did more with them", count(kept, "convolution"));
+    (kept > 0).then(|| Effect::assumption(stay()))
+}
+
+/// What edits multiply the time of all `kernels` by, which are on one of `lanes`; `None` where that is not the same.
+fn factor_of_all(draft: &Draft<'_>, kernels: &[Node], lanes: &[LaneId]) -> Option<f64> {
+    let state = |node: Node| (draft.factor_of(node), draft.lane_of(node));
+    let first = state(*kernels.first()?);
+    let is_same = kernels.iter().all(|&node| state(node) == first);
+    (is_same && lanes.contains(&first.1)).then_some(first.0)
+}
+
+/// The tasks whose work added ones repeat or do at once.
+fn followed(draft: &Draft<'_>) -> FxHashSet<Node> {
+    let sources = draft.added_tasks().map(|(_, added)| match &added.source {
+        Source::Repeats(of) => std::slice::from_ref(of),
+        Source::Merges(members, _) => members,
+        _ => &[],
+    });
+    sources.flatten().copied().collect()
+}
+
+/// The products that edits let convolutions launch, by convolution, that are left.
+fn products_of(draft: &Draft<'_>) -> FxHashMap<OperatorId, Vec<Node>> {
+    let mut products: FxHashMap<OperatorId, Vec<Node>> = FxHashMap::default();
+    for (node, added) in draft.added_tasks().filter(|(_, added)| matches!(added.source, Source::Planned(_))) {
+        if let Some(id) = added.operator {
+            products.entry(id).or_default().push(node);
+        }
+    }
+    products
 }
 
 /// Takes kernels out with their calls.
@@ -154,7 +223,7 @@ fn take_out(draft: &mut Draft<'_>, kernels: &[Node]) {
 /// Lets the convolutions that transforms compute be products: how many in the step. They are the first kernels of theirs in `moved` then.
 fn as_products(draft: &mut Draft<'_>, moved: &mut [(Product, Vec<PlannedKernel>)]) -> usize {
     let kernels = Kernels::of(draft);
-    let mut gone = Vec::new();
+    let (mut gone, mut gave_way) = (Vec::new(), Vec::new());
     let mut changed = 0;
     for (product, planned) in moved {
         let id = product.operator;
@@ -169,9 +238,19 @@ fn as_products(draft: &mut Draft<'_>, moved: &mut [(Product, Vec<PlannedKernel>)
             let source = Source::Planned(at as u16);
             product.kernel = add(draft, (first, Side::Before), (name, id, source, work)).unwrap_or(product.kernel);
         }
-        gone.extend(kernels.0[&id].iter().map(|&node| Node::Traced(node)));
+        let traced = &kernels.0[&id];
+        let calls = traced.iter().filter_map(|&node| match draft.own_call_of(Node::Traced(node))? {
+            Node::Traced(call) if !draft.is_removed(call) => Some(call),
+            _ => None,
+        });
+        gave_way.push((id, traced.iter().copied().chain(calls).collect::<Vec<_>>()));
+        gone.extend(traced.iter().map(|&node| Node::Traced(node)));
     }
     take_out(draft, &gone);
+    for (id, mut tasks) in gave_way {
+        tasks.retain(|&node| draft.is_removed(node));
+        draft.give_way(id, tasks);
+    }
     changed
 }
 

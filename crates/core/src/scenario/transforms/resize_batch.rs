@@ -121,26 +121,36 @@ fn resized(draft: &Draft<'_>, plan: &BatchPlan, batches: [u64; 3]) -> (Vec<Opera
     (lists, rows)
 }
 
-/// Resizes by what a second trace of the model tells: dimensions on the lines through both, times by the model through both.
+/// Resizes by what a second trace of the model tells: dimensions on the lines through both, times by the model through both. How far a
+/// task's time is from what the model makes of it is told of the traced task, whatever edits made of it before.
 fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)) -> StepReport {
     let graph = draft.graph();
-    let mut other = Draft::new(draft.base(), draft.context());
-    follow_both(&mut other, scaling, (old, scaling.other_batch()));
+    let as_traced = |batch: u64| {
+        let mut resized = Draft::new(draft.base(), draft.context());
+        follow_both(&mut resized, scaling, (old, batch));
+        resized
+    };
+    let (at_other, at_new) = (as_traced(scaling.other_batch()), as_traced(new));
+    let now = draft.batch().map_or(old, |(_, now)| now);
     let resized = follow_both(draft, scaling, (old, new));
-    let mut report = StepReport::default();
+    let mut report = StepReport { is_met: now == new, ..StepReport::default() };
     let mut unmatched = Vec::new();
     for node in graph.tasks.node_indices().filter(|&node| graph.tasks[node].duration > DurNs::ZERO) {
         let traced = graph.tasks[node].duration;
         let over_traced =
             |draft: &Draft<'_>| draft.price_without_figures(node).duration.0.max(1) as f64 / traced.0 as f64;
-        let modelled = Modelled { other: over_traced(&other), new: over_traced(draft) };
-        if let Some(ratio) = scaling.ratio(node, new, modelled) {
-            draft.correct(node, None);
-            draft.correct_by_measurement(node, ratio / over_traced(draft), LEARNED);
-            report.changed += 1;
-        } else {
-            unmatched.push((node, traced));
+        let modelled = Modelled { other: over_traced(&at_other), new: over_traced(&at_new) };
+        // What another edit tells of a task's time goes by the model from there.
+        let is_own = draft.corrected_by(node).is_none_or(|model| model == LEARNED.model);
+        match scaling.ratio(node, new, modelled).filter(|_| is_own) {
+            Some(_) if new == old => draft.correct(node, None),
+            Some(ratio) => draft.correct_by_measurement(node, ratio / modelled.new, LEARNED),
+            None => {
+                unmatched.push((node, traced));
+                continue;
+            }
         }
+        report.changed += 1;
     }
     let tasks = count(report.changed, "task");
     report.summary = format!(
@@ -148,6 +158,7 @@ fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)
         count(resized, "operator"),
         scaling.other_batch()
     );
+    report.effects.extend(other_host(scaling).map(Effect::assumption));
     let mut kept = Kept::default();
     for (node, traced) in unmatched {
         kept.add(draft, node, traced);
@@ -156,10 +167,22 @@ fn learned(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)
     report
 }
 
+/// That the second trace's host was another, as far as two recordings of one program differ anyway.
+fn other_host(scaling: &BatchScaling) -> Option<String> {
+    let times = scaling.other_host().filter(|times| times.ln().abs() > SAME_SPEED)?;
+    Some(format!(
+        "host work of the second trace took ×{times:.2} as long, whatever the batch: here the host is as fast as in this trace"
+    ))
+}
+
+/// Hosts that differ by less are as fast, as a logarithm.
+const SAME_SPEED: f64 = 0.05;
+
 /// Gives operators their arguments at another batch size as two traces tell them, and tasks what the model makes of it; how
 /// many operators that resized.
 fn follow_both(draft: &mut Draft<'_>, scaling: &BatchScaling, (old, new): (u64, u64)) -> usize {
-    let (arguments, rows) = scaling.resized(draft.graph(), new);
+    let now = draft.batch().map_or(old, |(_, now)| now);
+    let (arguments, rows) = scaling.resized(draft.graph(), [now, new], |id| draft.operands(id));
     let resized = rows.len();
     draft.set_batch(old, new);
     resize_sparse(draft, new as f64 / old as f64);

@@ -59,6 +59,10 @@ impl Transform for SwapGpu {
         if let Some(why) = context.unknown_device(draft.graph()).filter(|_| !device_work(draft).is_empty()) {
             return StepReport::impossible(why);
         }
+        // What was placed on a processor is launched by no host: a GPU takes it over as it does from a processor.
+        if draft.devices().iter().any(|now| now.kind == DeviceKind::Cpu) {
+            return StepReport::impossible(format!("the work was placed on a processor: use place-on {}", device.name));
+        }
         self.move_to(draft, &device)
     }
 }

@@ -1,0 +1,80 @@
+//! Edits on top of edits that later ones take back, or that a second trace tells more of: none leaves a trace, none is lost.
+
+use retime_core::graph::BuildOptions;
+use retime_core::scenario::Scenario;
+use retime_core::trace::OpenOptions;
+
+use crate::support::jobs::{self, Opened, of_sample, of_shared};
+use crate::support::{engine, sample};
+
+/// Device time in ns with `lines`.
+fn device_time(opened: &Opened, lines: &[&str]) -> i64 {
+    let (resolved, graph) = (opened.resolve(lines), opened.base.graph());
+    let traced = graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind.is_device());
+    let kept = traced.filter(|&node| !resolved.is_removed(node)).map(|node| resolved.prediction(node).duration.0);
+    let added = resolved.added.iter().filter(|added| added.kind.is_device()).map(|added| added.prediction.duration.0);
+    kept.chain(added).sum()
+}
+
+#[test]
+fn convolutions_that_leave_matrix_units_launch_what_they_launched() {
+    let resnet = of_sample("h200/resnet50-b32-fp32-cuda.kineto.json.gz");
+    for (there, device) in [("mixed-precision tf32", "swap-gpu T4"), ("mixed-precision bf16", "swap-gpu V100-32")] {
+        let [one, other] = [[there, device], [device, there]].map(|lines| device_time(resnet, &lines));
+        assert_eq!(one, other, "{there}, {device}");
+    }
+    let Some(turing) = of_shared("resnet-2080ti-et/resnet_kineto.json.gz") else { return };
+    for device in ["RTX-2080-Ti", "V100-32", "T4"] {
+        let swap = format!("swap-gpu {device}");
+        let alone = device_time(turing, &[&swap]);
+        assert_eq!(device_time(turing, &["swap-gpu A100-80", &swap]), alone, "{device}");
+        let scaled = ["swap-gpu A100-80", "scale kind=kernel x0.5", &swap];
+        let (again, half) = (device_time(turing, &scaled), device_time(turing, &[&swap, "scale kind=kernel x0.5"]));
+        assert!((again - half).abs() <= 1_000, "{device}: {again} {half}");
+    }
+}
+
+#[test]
+fn a_gpu_does_not_take_over_from_a_processor_without_launches() {
+    let path = sample("mlp-b256-fp32-cpu.et.json.gz");
+    let job = jobs::loaded(&[path]);
+    let scenario = Scenario::parse(["place-on CPU", "swap-gpu H200"]).unwrap();
+    let steps = engine().evaluate(job, &scenario, 0).steps;
+    let said = format!("{:?}", steps[1]);
+    assert!(steps[1].is_impossible && said.contains("use place-on"), "{said}");
+}
+
+#[test]
+fn a_learned_resize_loses_no_edit_before_it_and_is_none_at_its_own_batch() {
+    let engine = engine();
+    let load = |trace: &str| {
+        let loaded = engine.load(&[sample(trace)], &OpenOptions::default(), &BuildOptions::default());
+        loaded.unwrap().swap_remove(0)
+    };
+    let (first, second) = ("h200/mlp-b4096-fp32-cuda.kineto.json.gz", "h200/mlp-b1024-fp32-cuda.kineto.json.gz");
+    let mut job = load(first);
+    job.learn(&load(second)).unwrap();
+    let learned = |lines: &[&str]| {
+        let summary = engine.evaluate(&job, &Scenario::parse(lines.iter().copied()).unwrap(), 0).summary;
+        (summary.steady_ns, summary.device_time.after(), summary.memory_bytes, summary.steady_band)
+    };
+    let edits = [
+        "mixed-precision bf16",
+        "mixed-precision tf32",
+        "resize-op family=gemm 1024->2048",
+        "swap-gpu V100-32",
+        "scale kind=kernel x0.5",
+        "scale kind=host x8",
+    ];
+    let plain = learned(&["resize-batch 2048"]);
+    for edit in edits {
+        let [before, after] = [[edit, "resize-batch 2048"], ["resize-batch 2048", edit]].map(|lines| learned(&lines));
+        assert_eq!(before, after, "{edit}");
+        assert_ne!((before.0, before.1), (plain.0, plain.1), "{edit}");
+    }
+    let again = learned(&["resize-batch 512", "resize-batch 2048"]);
+    assert_eq!(again, plain);
+    for lines in [&["resize-batch 4096"][..], &["resize-batch 512", "resize-batch 4096"]] {
+        assert_eq!(learned(lines), learned(&[]), "{lines:?}");
+    }
+}

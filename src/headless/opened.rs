@@ -9,7 +9,7 @@ use crate::cli::{Iteration, ScenarioCommand};
 use crate::session::{Engine, Loaded, Outcome, read_table_facts};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
-use retime_core::graph::iteration::steps;
+use retime_core::graph::iteration::{Step, steps};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::intern::printable;
 
@@ -50,10 +50,9 @@ impl Opened {
     pub fn each<T>(args: &ScenarioCommand, mut look: impl FnMut(Self) -> T) -> Result<(Loaded, Vec<(String, T)>)> {
         let engine = Self::engine(args)?;
         let wanted = input::RequestedEdits::read(&engine, &args.scenario)?;
-        let loaded = input::open_one(&engine, &args.input.traces, Iteration::All)?;
-        let count = loaded.traces().map(|trace| steps(trace).len()).min().unwrap_or(0).max(1);
-        let mut found = Vec::with_capacity(count);
-        for index in 0..count {
+        let mut loaded = input::open_one(&engine, &args.input.traces, Iteration::All)?;
+        let mut found = Vec::new();
+        for index in of_all_ranks(&mut loaded) {
             let options = BuildOptions { iteration: IterationChoice::Index(index) };
             let step = engine.replay(Arc::clone(&loaded.job), &options)?;
             let name = step.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default();
@@ -77,12 +76,12 @@ impl Opened {
             }
             Ok(())
         };
-        for job in input::open_all(&engine, &args.input.traces, iteration)? {
+        for mut job in input::open_all(&engine, &args.input.traces, iteration)? {
             if iteration != Iteration::All {
                 evaluate(&job, input::build_options(iteration))?;
                 continue;
             }
-            for index in 0..job.traces().map(|trace| steps(trace).len()).min().unwrap_or(0).max(1) {
+            for index in of_all_ranks(&mut job) {
                 let options = BuildOptions { iteration: IterationChoice::Index(index) };
                 evaluate(&engine.replay(Arc::clone(&job.job), &options)?, options)?;
             }
@@ -139,4 +138,25 @@ pub(super) fn report_matches(files: &[String], outcome: &Outcome) {
     for line in lines {
         let _ = writeln!(stderr(), "retime: {}", printable(&line));
     }
+}
+
+/// The steps of the first rank, by their numbers, for which every other rank has one: of the same name, else of the same number; that of a
+/// job without any. Others are told of in the job's notes.
+fn of_all_ranks(loaded: &mut Loaded) -> Vec<usize> {
+    let mut ranks = loaded.traces().map(steps);
+    let Some(first) = ranks.next().filter(|first| !first.is_empty()) else { return vec![0] };
+    let others: Vec<Vec<Step>> = ranks.collect();
+    let has = |steps: &[Step], (index, step): (usize, &Step)| {
+        index < steps.len() || steps.iter().any(|other| other.name == step.name)
+    };
+    let is_of_all = |&one: &(usize, &Step)| others.iter().all(|steps| has(steps, one));
+    let all: Vec<usize> = first.iter().enumerate().filter(is_of_all).map(|(index, _)| index).collect();
+    let missing = first.len() - all.len();
+    if missing > 0 {
+        let what = "were not recorded by all ranks: they are left out";
+        let text = format!("{missing} of {} steps {what}", first.len());
+        let _ = writeln!(stderr(), "retime: missing-steps: {text}");
+        loaded.notes.warn("missing-steps", text);
+    }
+    all
 }

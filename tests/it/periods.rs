@@ -8,7 +8,7 @@ use retime_core::trace::OpenOptions;
 use retime_core::units::DurNs;
 
 use crate::support::jobs::loaded;
-use crate::support::{engine, sample};
+use crate::support::{engine, sample, shared};
 
 /// A loop of `count` iterations, each of which takes a millisecond from its start to that of the next.
 struct Loop {
@@ -317,4 +317,16 @@ fn a_window_that_holds_other_work_than_the_step_says_so_and_no_other() {
             assert_eq!(note(trace, line), None, "{trace}: {line}");
         }
     }
+}
+
+#[test]
+fn a_window_that_began_with_work_from_before_the_trace_says_what_its_step_takes_if_repeated() {
+    let Some(path) = shared("hip-graph-piecewise-mi300/graph_execution.json.gz") else { return };
+    let loaded = loaded(&[path]);
+    let scenario = Scenario::parse(["scale kind=kernel x0.1"]).unwrap();
+    let summary = engine().evaluate(loaded, &scenario, 0).summary;
+    let (name, before, after) = summary.both_named().unwrap();
+    assert_eq!(name, "if repeated");
+    assert!((before - summary.base_steady_ns).abs() < DurNs(1_000), "{before}");
+    assert!(after > summary.simulated_ns.scale(1.5), "the host takes {after}, the window {}", summary.simulated_ns);
 }

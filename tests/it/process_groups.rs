@@ -1,5 +1,7 @@
 //! Collectives of jobs whose ranks form several process groups, or that could be taken for one another.
 
+use std::io::Read;
+
 use retime::session::{Communication, Loaded};
 use retime_core::analysis::collectives::collectives;
 use retime_core::analysis::lanes::Times;
@@ -7,7 +9,8 @@ use retime_core::analysis::sources::Sources;
 use retime_core::analysis::stragglers::{Reasons, reason};
 use serde_json::json;
 
-use crate::support::{engine, jobs};
+use crate::support::program::retime;
+use crate::support::{engine, jobs, sample};
 
 /// A collective kernel: start and length in µs, stream, and the rank's process group with its ranks.
 struct Collective {
@@ -378,4 +381,29 @@ fn steps_of_ranks_at_other_times_and_without_work_are_said_to_be() {
     let (_folder, apart) = job(&[first, moved]);
     let told = codes.map(|code| said(apart, code));
     assert!(told.iter().all(Option::is_some), "{told:?}");
+}
+
+#[test]
+fn all_iterations_are_those_of_all_ranks_and_others_are_told() {
+    let rank = |rank: u32| {
+        let mut text = String::new();
+        let packed =
+            std::fs::File::open(sample(&format!("dlrm-ddp-b128-fp32-cpu-ws2-r{rank}.kineto.json.gz"))).unwrap();
+        flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
+        text
+    };
+    let (first, second) = (rank(0), rank(1));
+    let all = |second: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, trace) in [("r0.json", &*first), ("r1.json", second)] {
+            std::fs::write(folder.path().join(name), trace).unwrap();
+        }
+        let answer = retime().args(["simulate", "--iteration", "all"]).arg(folder.path()).output().unwrap();
+        let [out, said] = [answer.stdout, answer.stderr].map(|text| String::from_utf8(text).unwrap());
+        ([3, 4, 5, 6].map(|step| out.contains(&format!("ProfilerStep#{step}"))), said.contains("missing-steps"))
+    };
+    assert_eq!(all(&second), ([true; 4], false));
+    let without = |step: u32| second.replace(&format!("ProfilerStep#{step}"), "no step");
+    assert_eq!(all(&without(6)), ([true, true, true, false], true));
+    assert_eq!(all(&without(5)), ([true; 4], false), "the last one goes by its name");
 }

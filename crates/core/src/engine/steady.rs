@@ -59,7 +59,7 @@ impl From<Steady> for Told {
     fn from(steady: Steady) -> Self {
         let Steady { basis, bounds, left_out_share } = steady;
         let known = bounds.filter(|_| steady.is_compared());
-        let assumed = bounds.filter(|_| basis == SteadyBasis::OneStep);
+        let assumed = bounds.filter(|_| steady.may_repeat());
         Self { basis, bounds: known, bounds_if_repeated: assumed, left_out_share }
     }
 }
@@ -105,9 +105,14 @@ impl Steady {
         self.bounds.filter(|_| self.is_compared()).map_or(window, middle)
     }
 
+    /// Whether the step may repeat at the period that is known, though it was not recorded how one follows another.
+    fn may_repeat(&self) -> bool {
+        matches!(self.basis, SteadyBasis::OneStep | SteadyBasis::Backlog)
+    }
+
     /// The period if the one recorded step were repeated.
     pub fn if_repeated(&self) -> Option<DurNs> {
-        self.bounds.filter(|_| self.basis == SteadyBasis::OneStep).map(middle)
+        self.bounds.filter(|_| self.may_repeat()).map(middle)
     }
 }
 

@@ -324,3 +324,14 @@ fn small_messages_take_no_less_than_their_start_on_another_device() {
         assert!(least.0 >= traced.0 * 6 / 10, "{device}: {least}, traced {traced}");
     }
 }
+
+#[test]
+fn messages_that_are_packed_twice_are_told() {
+    let Some(opened) = jobs::of_shared("recsys-a100x8-rank3") else { return };
+    let said = |lines: &[&str]| {
+        let reports = opened.resolve(lines).reports;
+        reports.last().unwrap().effects.iter().any(|effect| effect.text.contains("packed again"))
+    };
+    assert!(said(&["compress-comm 2", "compress-comm 4"]));
+    assert!(!said(&["compress-comm 8"]) && !said(&["compress-comm 2", "scale-device dram_bw x2"]));
+}

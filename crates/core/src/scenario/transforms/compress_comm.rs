@@ -52,6 +52,7 @@ impl Transform for CompressComm {
             told.effects.extend(untouched(draft, |_| false));
             return told;
         }
+        let by_a_step_before = packed_ones(draft);
         let (mut packed, mut bare, mut codecs, mut told) = (0, 0, 0, Vec::new());
         for &node in &nodes {
             let Some((message, work)) = sent(draft, node).zip(draft.work_of(node).cloned()) else { continue };
@@ -84,11 +85,26 @@ impl Transform for CompressComm {
             let what = format!("{bare} on a host or an unknown device: the time to pack is not added");
             report.say(Effect::assumption(what));
         }
+        told.retain(|node| by_a_step_before.contains(node));
+        let again = in_step(draft, &told);
+        if again > 0 {
+            let what = "packed by a step before, and packed again: one step with both ratios packs once";
+            report.say(Effect::assumption(format!("{} {what}", count(again, "collective"))));
+        }
         let chosen: BTreeSet<Node> = nodes.into_iter().collect();
         report.effects.extend(untouched(draft, |node| chosen.contains(&node)));
         note_waiting(draft, &mut report);
         report
     }
+}
+
+/// The collectives that are packed and unpacked.
+fn packed_ones(draft: &Draft<'_>) -> BTreeSet<Node> {
+    let of = draft.added_tasks().filter_map(|(_, added)| match &added.source {
+        Source::Packs(packed) => Some(packed.of),
+        _ => None,
+    });
+    of.collect()
 }
 
 impl CompressComm {

@@ -1,6 +1,7 @@
 //! Edits on top of edits that later ones take back, or that a second trace tells more of: none leaves a trace, none is lost.
 
-use retime_core::graph::BuildOptions;
+use petgraph::visit::EdgeRef;
+use retime_core::graph::{BuildOptions, Dependency, DependencyKind, NodeId, TaskKind};
 use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
@@ -31,7 +32,29 @@ fn convolutions_that_leave_matrix_units_launch_what_they_launched() {
         let scaled = ["swap-gpu A100-80", "scale kind=kernel x0.5", &swap];
         let (again, half) = (device_time(turing, &scaled), device_time(turing, &[&swap, "scale kind=kernel x0.5"]));
         assert!((again - half).abs() <= 1_000, "{device}: {again} {half}");
+        // The host's part, too: with slow calls it decides.
+        let [again, alone] =
+            [&["swap-gpu A100-80", "scale kind=runtime x30", &swap][..], &[&swap, "scale kind=runtime x30"]]
+                .map(|lines| turing.time(lines));
+        assert!((again - alone).abs() <= 2_000, "{device}: {again} {alone}");
     }
+}
+
+#[test]
+fn a_kernel_that_gives_way_takes_its_call_along() {
+    let Some(turing) = of_shared("resnet-2080ti-et/resnet_kineto.json.gz") else { return };
+    let (resolved, graph) = (turing.resolve(&["swap-gpu A100-80"]), turing.base.graph());
+    let of_launch =
+        |edge: &petgraph::graph::EdgeReference<'_, Dependency>| edge.weight().kind == DependencyKind::Launch;
+    let (mut along, mut left) = (0, 0);
+    for call in graph.tasks.node_indices().filter(|&node| graph.tasks[node].kind == TaskKind::Runtime) {
+        let work: Vec<NodeId> = graph.tasks.edges(call).filter(of_launch).map(|edge| edge.target()).collect();
+        if !work.is_empty() && work.iter().all(|&node| resolved.is_removed(node)) {
+            let count = if resolved.is_removed(call) { &mut along } else { &mut left };
+            *count += 1;
+        }
+    }
+    assert!(along > 26 && left == 0, "{along} {left}");
 }
 
 #[test]

@@ -164,19 +164,18 @@ fn take_back(draft: &mut Draft<'_>) -> Option<Effect> {
         let kernels = planned.get(&id).map_or(&[][..], Vec::as_slice);
         let lanes: Vec<LaneId> = tasks.iter().map(|&node| draft.lane_of(Node::Traced(node))).collect();
         let is_free = kernels.iter().all(|kernel| !followed.contains(kernel));
-        match factor_of_all(draft, kernels, &lanes) {
-            Some(factor) if is_free && draft.planned(id).is_some_and(|planned| planned.len() == kernels.len()) => {
-                back.push((id, factor));
+        match factors_of_all(draft, kernels, &lanes) {
+            Some(factors) if is_free && draft.planned(id).is_some_and(|planned| planned.len() == kernels.len()) => {
+                back.push((id, factors));
                 gone.extend(kernels);
             }
             _ => kept += 1,
         }
     }
-    for (id, factor) in back {
+    for (id, [of_kernels, of_calls]) in back {
         for node in draft.take_back(id).into_iter().map(Node::Traced) {
-            if draft.kind_of(node).is_device() {
-                draft.stretch(node, factor / draft.factor_of(node));
-            }
+            let factor = if draft.kind_of(node).is_device() { of_kernels } else { of_calls };
+            draft.stretch(node, factor / draft.factor_of(node));
         }
     }
     take_out(draft, &gone);
@@ -184,12 +183,15 @@ fn take_back(draft: &mut Draft<'_>) -> Option<Effect> {
     (kept > 0).then(|| Effect::assumption(stay()))
 }
 
-/// What edits multiply the time of all `kernels` by, which are on one of `lanes`; `None` where that is not the same.
-fn factor_of_all(draft: &Draft<'_>, kernels: &[Node], lanes: &[LaneId]) -> Option<f64> {
-    let state = |node: Node| (draft.factor_of(node), draft.lane_of(node));
-    let first = state(*kernels.first()?);
-    let is_same = kernels.iter().all(|&node| state(node) == first);
-    (is_same && lanes.contains(&first.1)).then_some(first.0)
+/// What edits multiply the time of all `kernels` by, which are on one of `lanes`, and that of their calls; `None` where that is not the same.
+fn factors_of_all(draft: &Draft<'_>, kernels: &[Node], lanes: &[LaneId]) -> Option<[f64; 2]> {
+    let state = |node: Node| {
+        let of_call = draft.own_call_of(node).map_or(1.0, |call| draft.factor_of(call));
+        (draft.lane_of(node), [draft.factor_of(node), of_call])
+    };
+    let (lane, factors) = state(*kernels.first()?);
+    let is_same = kernels.iter().all(|&node| state(node) == (lane, factors));
+    (is_same && lanes.contains(&lane)).then_some(factors)
 }
 
 /// The tasks whose work added ones repeat or do at once.
@@ -213,9 +215,12 @@ fn products_of(draft: &Draft<'_>) -> FxHashMap<OperatorId, Vec<Node>> {
     products
 }
 
-/// Takes kernels out with their calls.
+/// Takes kernels out, then their calls, which launch nothing that is left.
 fn take_out(draft: &mut Draft<'_>, kernels: &[Node]) {
-    for node in kernels.iter().copied().chain(host_of(draft, kernels)) {
+    for &node in kernels {
+        draft.take_out(node);
+    }
+    for node in host_of(draft, kernels) {
         draft.take_out(node);
     }
 }

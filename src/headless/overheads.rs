@@ -1,11 +1,13 @@
 //! `overheads`: host overheads T1 to T5 per operator, saved and merged as JSON databases.
 
-use color_eyre::eyre::Result;
+use std::path::{Path, PathBuf};
+
+use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
 use crate::session::{Overwrite, read_overheads, write_new};
-use retime_core::cost::overhead::{OverheadKind, OverheadRow, ProfilerCost, extract};
+use retime_core::cost::overhead::{OverheadKind, OverheadRow, Overheads, ProfilerCost, extract};
 
 use super::{input, output};
 
@@ -33,7 +35,7 @@ fn row(row: OverheadRow) -> Row {
 /// Runs the command.
 ///
 /// # Errors
-/// Nothing could be opened, or a database cannot be read or written.
+/// Nothing could be opened, or a database cannot be read or written, or is given twice.
 pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     // Databases alone are merged with one another, not with those of the bundled sample.
     let loaded = if args.input.traces.is_empty() && !args.merge.is_empty() {
@@ -43,8 +45,8 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     };
     let extracted = loaded.as_ref().map(|loaded| extract(&loaded.graph, ProfilerCost::default()));
     let mut overheads = extracted.unwrap_or_default();
-    for path in &args.merge {
-        overheads.merge(&read_overheads(path)?);
+    for (_, database) in unlike_databases(&args.merge)? {
+        overheads.merge(&database);
     }
     if let Some(path) = &args.save {
         write_new(path, overheads.to_json().as_bytes(), Overwrite::forced(args.force))?;
@@ -57,6 +59,22 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     let table = || table(&json.answer.rows);
     output::write(&args.input.output, &json, |out| output::text(&text(&json.answer.rows), out), table)?;
     Ok(())
+}
+
+/// The databases at `paths`.
+///
+/// # Errors
+/// One cannot be read, or holds what one before it does: its calls would count twice.
+fn unlike_databases(paths: &[PathBuf]) -> Result<Vec<(&Path, Overheads)>> {
+    let mut read: Vec<(&Path, Overheads)> = Vec::new();
+    for path in paths {
+        let database = read_overheads(path)?;
+        if let Some((first, _)) = read.iter().find(|(_, other)| *other == database) {
+            return Err(eyre!("{}: holds the same calls as {}: they would count twice", path.display(), first.display()));
+        }
+        read.push((path, database));
+    }
+    Ok(read)
 }
 
 fn text(rows: &[Row]) -> output::Table {

@@ -333,6 +333,9 @@ fn overheads_are_saved_and_merged() {
     let once = json(&["overheads", &sample(GPU), "--save", &path]);
     let twice = json(&["overheads", &sample(GPU), "--merge", &path]);
     assert_eq!(count(&twice), 2 * count(&once));
+    let copy = folder.path().join("copy.json").display().to_string();
+    std::fs::copy(&path, &copy).unwrap();
+    assert!(failure(1, &["overheads", "--merge", &path, "--merge", &copy]).contains("count twice"));
     assert!(failure(1, &["overheads", &sample(GPU), "--save", &path]).contains("--force"));
 }
 

@@ -1,13 +1,15 @@
 //! `overheads`: host overheads T1 to T5 per operator, saved and merged as JSON databases.
 
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 
-use color_eyre::eyre::{Result, eyre};
+use color_eyre::eyre::Result;
 use serde::Serialize;
 
 use crate::cli::{Iteration, OverheadsArgs};
 use crate::session::{Overwrite, read_overheads, write_new};
 use retime_core::cost::overhead::{OverheadKind, OverheadRow, Overheads, ProfilerCost, extract};
+use retime_core::intern::printable;
 
 use super::{input, output};
 
@@ -35,7 +37,7 @@ fn row(row: OverheadRow) -> Row {
 /// Runs the command.
 ///
 /// # Errors
-/// Nothing could be opened, or a database cannot be read or written, or is given twice.
+/// Nothing could be opened, or a database cannot be read or written.
 pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     // Databases alone are merged with one another, not with those of the bundled sample.
     let loaded = if args.input.traces.is_empty() && !args.merge.is_empty() {
@@ -45,7 +47,7 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     };
     let extracted = loaded.as_ref().map(|loaded| extract(&loaded.graph, ProfilerCost::default()));
     let mut overheads = extracted.unwrap_or_default();
-    for (_, database) in unlike_databases(&args.merge)? {
+    for (_, database) in databases(&args.merge)? {
         overheads.merge(&database);
     }
     if let Some(path) = &args.save {
@@ -61,16 +63,17 @@ pub fn run(args: &OverheadsArgs, iteration: Iteration) -> Result<()> {
     Ok(())
 }
 
-/// The databases at `paths`.
+/// The databases at `paths`; that one holds what one before it does is told on standard error.
 ///
 /// # Errors
-/// One cannot be read, or holds what one before it does: its calls would count twice.
-fn unlike_databases(paths: &[PathBuf]) -> Result<Vec<(&Path, Overheads)>> {
+/// One cannot be read.
+fn databases(paths: &[PathBuf]) -> Result<Vec<(&Path, Overheads)>> {
     let mut read: Vec<(&Path, Overheads)> = Vec::new();
     for path in paths {
         let database = read_overheads(path)?;
         if let Some((first, _)) = read.iter().find(|(_, other)| *other == database) {
-            return Err(eyre!("{}: holds the same calls as {}: they would count twice", path.display(), first.display()));
+            let text = format!("{} holds the same calls as {}: they count twice", path.display(), first.display());
+            let _ = writeln!(stderr(), "retime: repeated-database: {}", printable(&text));
         }
         read.push((path, database));
     }

@@ -101,3 +101,16 @@ fn a_learned_resize_loses_no_edit_before_it_and_is_none_at_its_own_batch() {
         assert_eq!(learned(lines), learned(&[]), "{lines:?}");
     }
 }
+
+#[test]
+fn another_devices_host_is_that_of_what_later_edits_add_too() {
+    let gpt = of_sample("h200/gpt2-small-b4-fp32-cuda.kineto.json.gz");
+    let apart = |one: i64, other: i64| (one as f64 / other as f64 - 1.0).abs();
+    let swap = "swap-gpu A100-80 host x0.5";
+    for other in ["mixed-precision bf16", "insert aten::gelu after name~linear", "scale kind=host x0.5"] {
+        let [one, both] = [[swap, other], [other, swap]].map(|lines| gpt.time(&lines));
+        assert!(apart(one, both) < 1e-3, "{other}: {one} {both}");
+    }
+    let there = ["swap-gpu NoSuch host x0.5", "mixed-precision bf16"];
+    assert_eq!(gpt.time(&there), gpt.time(&there[1..]), "a device that is not known has no host");
+}

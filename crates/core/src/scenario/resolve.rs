@@ -233,8 +233,8 @@ impl<'b> Prefix<'b> {
         report.effects.extend(self.unreached(before));
         report.effects.extend(self.unreached_replaced(&replaced));
         self.multiply_added(before);
-        match step.transform().multiple() {
-            Some((selector, factor)) => self.multiples.push((selector.clone(), factor)),
+        match step.transform().multiple().filter(|_| !report.is_impossible) {
+            Some(multiple) => self.multiples.push(multiple),
             None => self.selected.extend(step.selectors().next().map(|selector| (selector.clone(), step.to_string()))),
         }
         self.reports[place] = report;

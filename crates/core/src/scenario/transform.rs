@@ -50,7 +50,7 @@ pub trait Transform: Debug + Send + Sync {
     }
 
     /// A multiple of the time of the selected tasks that holds for tasks which later edits add, too.
-    fn multiple(&self) -> Option<(&Selector, f64)> {
+    fn multiple(&self) -> Option<(Selector, f64)> {
         None
     }
 

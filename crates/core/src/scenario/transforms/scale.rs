@@ -32,8 +32,8 @@ pub(super) const EDIT: Grammar = Grammar {
 };
 
 impl Transform for Scale {
-    fn multiple(&self) -> Option<(&Selector, f64)> {
-        Some((&self.selector, self.factor))
+    fn multiple(&self) -> Option<(Selector, f64)> {
+        Some((self.selector.clone(), self.factor))
     }
 
     fn apply(&self, draft: &mut Draft<'_>, _: &Context) -> StepReport {

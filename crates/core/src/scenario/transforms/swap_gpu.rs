@@ -10,6 +10,7 @@ use crate::scenario::context::Context;
 use crate::scenario::draft::{Draft, Node};
 use crate::scenario::effect::Effect;
 use crate::scenario::grammar::{Argument, Form, Grammar, Kind};
+use crate::scenario::selector::Selector;
 use crate::scenario::text::short;
 use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::DurNs;
@@ -46,6 +47,11 @@ pub(super) const EDIT: Grammar = Grammar {
 impl Transform for SwapGpu {
     fn stage(&self) -> Stage {
         Stage::Device
+    }
+
+    fn multiple(&self) -> Option<(Selector, f64)> {
+        let is_other = (self.host - 1.0).abs() >= f64::EPSILON;
+        Selector::parse(HOST).ok().filter(|_| is_other).map(|host| (host, self.host))
     }
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
@@ -157,6 +163,9 @@ fn without_units(draft: &Draft<'_>, kernels: &[NodeId], device: &DeviceProfile) 
 
 /// What is taken for granted where no factor on host time is given.
 const SAME_HOST: &str = "the host is taken to be the same, though machines with other GPUs often have another: `host xFACTOR` says how fast";
+
+/// Host time, of the program and of calls into the runtime.
+const HOST: &str = "(kind=host | kind=runtime)";
 
 fn is_host(kind: TaskKind) -> bool {
     matches!(kind, TaskKind::Host(_) | TaskKind::Runtime)

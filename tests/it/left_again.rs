@@ -111,6 +111,9 @@ fn another_devices_host_is_that_of_what_later_edits_add_too() {
         let [one, both] = [[swap, other], [other, swap]].map(|lines| gpt.time(&lines));
         assert!(apart(one, both) < 1e-3, "{other}: {one} {both}");
     }
+    let apart_from_host = ["swap-gpu A100-80", "scale kind=host x0.5", "scale kind=runtime x0.5"];
+    assert!(apart(gpt.time(&[swap]), gpt.time(&apart_from_host)) < 1e-3, "the factor is one on host time");
+    assert!(gpt.time(&[swap]) < gpt.time(&["swap-gpu A100-80"]));
     let there = ["swap-gpu NoSuch host x0.5", "mixed-precision bf16"];
     assert_eq!(gpt.time(&there), gpt.time(&there[1..]), "a device that is not known has no host");
 }

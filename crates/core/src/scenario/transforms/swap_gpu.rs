@@ -50,8 +50,7 @@ impl Transform for SwapGpu {
     }
 
     fn multiple(&self) -> Option<(Selector, f64)> {
-        let is_other = (self.host - 1.0).abs() >= f64::EPSILON;
-        Selector::parse(HOST).ok().filter(|_| is_other).map(|host| (host, self.host))
+        Selector::parse(HOST).ok().filter(|_| !self.keeps_host()).map(|host| (host, self.host))
     }
 
     fn apply(&self, draft: &mut Draft<'_>, context: &Context) -> StepReport {
@@ -88,7 +87,7 @@ impl SwapGpu {
             return StepReport::impossible("no device work to move: use place-on");
         }
         let is_there = !draft.devices().is_empty() && draft.devices().iter().all(|now| now == device);
-        if is_there && (self.host - 1.0).abs() < f64::EPSILON {
+        if is_there && self.keeps_host() {
             return StepReport::already(format!("the work is on {}", device.name));
         }
         draft.set_device(device);
@@ -101,7 +100,7 @@ impl SwapGpu {
         let mut report = survey(draft, kernels.iter().copied(), summary);
         report.changed += added.len();
         report.changed += self.scale_host(draft);
-        if report.changed > 0 && (self.host - 1.0).abs() < f64::EPSILON && has_host(draft) {
+        if report.changed > 0 && self.keeps_host() && has_host(draft) {
             report.say(Effect::assumption(SAME_HOST));
             report.assumes_host = true;
         }
@@ -116,15 +115,17 @@ impl SwapGpu {
         report
     }
 
+    fn keeps_host(&self) -> bool {
+        (self.host - 1.0).abs() < f64::EPSILON
+    }
+
     fn scale_host(&self, draft: &mut Draft<'_>) -> usize {
-        if (self.host - 1.0).abs() < f64::EPSILON {
-            return 0;
+        let Some((host, factor)) = self.multiple() else { return 0 };
+        let chosen = host.select_all(draft);
+        for &node in &chosen {
+            draft.stretch(node, factor);
         }
-        let host: Vec<Node> = draft.nodes().filter(|&node| is_host(draft.kind_of(node))).collect();
-        for &node in &host {
-            draft.stretch(node, self.host);
-        }
-        host.len()
+        chosen.len()
     }
 }
 
@@ -165,14 +166,10 @@ fn without_units(draft: &Draft<'_>, kernels: &[NodeId], device: &DeviceProfile) 
 const SAME_HOST: &str = "the host is taken to be the same, though machines with other GPUs often have another: `host xFACTOR` says how fast";
 
 /// Host time, of the program and of calls into the runtime.
-const HOST: &str = "(kind=host | kind=runtime)";
-
-fn is_host(kind: TaskKind) -> bool {
-    matches!(kind, TaskKind::Host(_) | TaskKind::Runtime)
-}
+const HOST: &str = "kind=host | kind=runtime";
 
 fn has_host(draft: &Draft<'_>) -> bool {
-    draft.nodes().any(|node| is_host(draft.kind_of(node)))
+    draft.nodes().any(|node| matches!(draft.kind_of(node), TaskKind::Host(_) | TaskKind::Runtime))
 }
 
 /// Counts the collectives that run over the new device's interconnect, and lists those that keep their times.

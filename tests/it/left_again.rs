@@ -117,3 +117,11 @@ fn another_devices_host_is_that_of_what_later_edits_add_too() {
     let there = ["swap-gpu NoSuch host x0.5", "mixed-precision bf16"];
     assert_eq!(gpt.time(&there), gpt.time(&there[1..]), "a device that is not known has no host");
 }
+
+#[test]
+fn calls_that_repeat_what_was_taken_out_take_its_mean_too() {
+    let resnet = of_sample("h200/resnet50-b32-fp32-cuda.kineto.json.gz");
+    let [one, other] = [["mixed-precision bf16", "overheads mean"], ["overheads mean", "mixed-precision bf16"]]
+        .map(|lines| resnet.time(&lines));
+    assert_eq!(one, other);
+}

@@ -22,11 +22,12 @@ use Class::{Attribute, Structure};
 
 /// One line of every edit whose selectors read neither durations nor families, but for those that are about families;
 /// `{batch}` is twice the recorded one.
-pub const EDITS: [(Class, &str); 31] = [
+pub const EDITS: [(Class, &str); 32] = [
     (Attribute, "resize-batch {batch}"),
     (Attribute, "mixed-precision bf16"),
     (Attribute, "swap-gpu A100-80"),
     (Attribute, "swap-gpu B200"),
+    (Attribute, "swap-gpu A100-80 host x0.5"),
     (Attribute, "scale-device dram_bw x2"),
     (Attribute, "scale-device flops x2"),
     (Attribute, "scale-device link x2"),

@@ -120,11 +120,9 @@ impl<'d, 'b> Setting<'d, 'b> {
             nodes.clear();
             nodes.extend(spans.nodes(stretch));
             let traced: DurNs = nodes.iter().map(|&node| graph.tasks[node].duration).sum();
-            let Some((time, is_named)) = self.look_up(stretch).filter(|_| self.is_left(&nodes)) else {
-                continue;
-            };
+            let Some((time, is_named)) = self.look_up(stretch) else { continue };
             let time = self.of_rank(stretch, ranks.get(at).copied(), time);
-            if !is_named {
+            if !is_named && self.is_left(&nodes) {
                 self.pooled.count(graph.names.get(stretch.op), traced);
             }
             let set = self.share(&nodes, traced, time);
@@ -172,10 +170,11 @@ impl<'d, 'b> Setting<'d, 'b> {
         nodes.iter().any(|&node| !self.draft.is_removed(node))
     }
 
-    /// Divides `time` among the tasks of a stretch as the traced time was divided; what was taken out keeps its share.
+    /// Divides `time` among the tasks of a stretch as the traced time was divided; what was taken out has its share, too, which tasks that
+    /// repeat it take.
     ///
     /// # Returns
-    /// How many tasks take another time, and what they took and take.
+    /// How many tasks that are left take another time, and what they took and take.
     fn share(&mut self, nodes: &[NodeId], traced: DurNs, time: Prediction) -> (usize, DurNs, DurNs) {
         let (mut reached, mut given) = (DurNs::ZERO, DurNs::ZERO);
         let mut set = (0, DurNs::ZERO, DurNs::ZERO);
@@ -187,8 +186,8 @@ impl<'d, 'b> Setting<'d, 'b> {
             let until = if is_last { time.duration } else { time.duration.scale(share) };
             let duration = until - given;
             given = until;
+            self.draft.set_duration(node, Prediction { duration, ..time });
             if !self.draft.is_removed(node) {
-                self.draft.set_duration(node, Prediction { duration, ..time });
                 set = (set.0 + 1, set.1 + own, set.2 + duration);
             }
         }

@@ -60,6 +60,7 @@ mod screens;
 mod scripts;
 mod several_streams;
 mod sharding;
+mod silent_answers;
 mod simulator;
 mod stated_work;
 mod sweep_command;

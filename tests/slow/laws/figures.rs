@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use retime::session::{Outcome, Sharding};
+use retime_core::cost::Family;
 use retime_core::device::{DeviceKind, DeviceProfile, LinkProfile};
 use retime_core::graph::TaskKind;
 use retime_core::scenario::Scenario;
@@ -187,9 +188,12 @@ fn limits(subject: &Subject) -> Vec<Violation> {
 }
 
 fn faster(subject: &Subject) -> Vec<Violation> {
-    let of_selector = |selector: &&str| {
-        let lines = ["2", "1", "0.9", "0.5", "0"].map(|by| format!("scale {selector} x{by}"));
+    let of_selector = |selector: &str, factors: &[&str]| {
+        let lines: Vec<String> = factors.iter().map(|by| format!("scale {selector} x{by}")).collect();
         rising(subject, FASTER, &lines)
     };
-    ["kind=kernel", "kind=host", "kind=collective", "kind=memcpy", "kind=T4"].iter().flat_map(of_selector).collect()
+    let kinds = ["kind=kernel", "kind=host", "kind=collective", "kind=memcpy", "kind=T4"];
+    let of_kinds = kinds.iter().flat_map(|kind| of_selector(kind, &["2", "1", "0.9", "0.5", "0.2", "0.07", "0"]));
+    let of_family = |family: Family| of_selector(&format!("family={}", family.name()), &["1", "0.3", "0"]);
+    of_kinds.chain(Family::ALL.into_iter().flat_map(of_family)).collect()
 }

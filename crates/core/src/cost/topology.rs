@@ -20,6 +20,8 @@ use super::work::{CollectiveKind, Shape, Work};
 
 /// Devices of a node where nothing tells.
 pub const COMMON_NODE: u32 = 8;
+/// The link between nodes where nothing tells.
+pub const COMMON_BETWEEN_NODES: &str = "InfiniBand-HDR";
 
 /// How a collective goes from node to node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,8 +142,11 @@ impl<'a> Topology<'a> {
             let behind = f64::from(own) / f64::from(ports);
             let two = two_nodes(kind, bytes * more / f64::from(ports), behind, between);
             let further = steps(kind, algorithm, nodes) - steps(kind, algorithm, 2);
-            let error = if nodes > 2 { two.error.max(ACROSS_ERROR) } else { two.error };
-            CollectiveTime { us: two.us + between.latency_us * further.max(0.0), error, ..two }
+            CollectiveTime {
+                us: two.us + between.latency_us * further.max(0.0),
+                error: two.error.max(ACROSS_ERROR),
+                ..two
+            }
         };
         let algorithms: &[Algorithm] = match self.algorithm {
             Some(Algorithm::Ring) => &[Algorithm::Ring],
@@ -180,24 +185,35 @@ fn over(kind: CollectiveKind, message: u64, ranks: u32, link: &LinkProfile) -> C
 /// device a node reaches (`lab models`, nothing is fitted to those rows).
 const ACROSS_ERROR: f64 = 0.45;
 
-/// What is known of the error of times over `link`; `None` where something was measured over it.
-pub fn unmeasured(link: &LinkProfile) -> Option<String> {
+/// What is known of the error of times among `ranks` ranks over `link`; `None` where it is what was measured there.
+pub fn doubt(link: &LinkProfile, ranks: u32) -> Option<String> {
+    if link.is_measured() { of_one_machine(link, ranks) } else { Some(unmeasured(link)) }
+}
+
+fn unmeasured(link: &LinkProfile) -> String {
     let error = link.curves.iter().map(|curve| curve.error).reduce(f64::max);
     let known = match error.map(|error| Percent(if link.between_nodes { ACROSS_ERROR } else { error })) {
         Some(error) => format!("taken from others for as much time on the wire, ±{error:.0}"),
         None => format!("by latency and bandwidth alone, ±{:.0}", Percent(UNMEASURED_ERROR)),
     };
-    (!link.is_measured()).then(|| format!("no collective over {} was measured: {known}", link.name))
+    format!("no collective over {} was measured: {known}", link.name)
 }
 
-/// What is known of the error of times among `ranks` ranks over a bus that was measured; `None` over another link, and between two.
-pub fn of_one_machine(link: &LinkProfile, ranks: u32) -> Option<String> {
-    let curves = link.curves.iter().filter(|curve| curve.ranks > 2);
-    let error = curves.map(|curve| curve.error).reduce(f64::max).filter(|_| link.is_measured() && link.is_bus())?;
-    (ranks > 2).then(|| {
-        let (name, error) = (&link.name, Percent(error));
-        format!("{name} as on the machine where it was measured: others share the way through the host otherwise, ±{error:.0}")
-    })
+/// Of a bus, but between two devices, and of a link between nodes: what devices reach of them differs from machine to machine.
+fn of_one_machine(link: &LinkProfile, ranks: u32) -> Option<String> {
+    let name = &link.name;
+    if link.between_nodes {
+        let error = Percent(ACROSS_ERROR);
+        return Some(format!(
+            "{name} as on the machine where it was measured, whose devices reach a part of its rate where few share a port: \
+             others' reach more or less, ±{error:.0}"
+        ));
+    }
+    let error = link.curves.iter().filter(|curve| curve.ranks > 2).map(|curve| curve.error).reduce(f64::max);
+    let error = Percent(error.filter(|_| ranks > 2 && link.is_bus())?);
+    Some(format!(
+        "{name} as on the machine where it was measured: others share the way through the host otherwise, ±{error:.0}"
+    ))
 }
 
 /// Two nodes that put `bytes` on each port, with `behind` devices of a node on each.
@@ -300,12 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_nobody_measured_says_so() {
+    fn a_link_that_nobody_measured_or_that_differs_from_machine_to_machine_says_so() {
         let links = Links::builtin().unwrap();
-        let told = |name: &str| unmeasured(links.find(name).unwrap());
+        let told = |name: &str| doubt(links.find(name).unwrap(), 8);
         assert!(told("Ethernet-100G").is_some_and(|text| text.contains("was measured: taken from others")));
         assert!(told("NVLink1").is_some_and(|text| text.contains("NVLink 1 of P100 nodes was measured")));
-        assert_eq!(told("InfiniBand-HDR"), None);
+        assert!(told("InfiniBand-HDR").is_some_and(|text| text.contains("as on the machine where it was measured")));
+        assert_eq!(told("NVLink3"), None);
     }
 
     #[test]

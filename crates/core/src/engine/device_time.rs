@@ -8,7 +8,7 @@ use crate::cost::Provenance;
 use crate::graph::{LaneId, NodeId};
 use crate::scenario::Resolved;
 use crate::sim::Schedule;
-use crate::units::{DurNs, TimeNs};
+use crate::units::{DurNs, TimeNs, share};
 
 use super::recorded::Recorded;
 
@@ -39,6 +39,16 @@ impl DeviceTime {
     /// All of the edited iteration.
     pub fn after(&self) -> DurNs {
         self.kept_ns + self.changed_to_ns + self.added_ns
+    }
+
+    /// Whether edits do anything with it.
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed_ns + self.removed_ns + self.added_ns > DurNs::ZERO
+    }
+
+    /// By which share of all of the untouched iteration edits change it in sum, at most 1.
+    pub(super) fn change_share(&self) -> f64 {
+        share((self.after() - self.base_ns).abs(), self.base_ns)
     }
 
     /// Of `resolved` as `schedule` has it.

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::analysis::busy;
+use crate::analysis::{busy, replay};
 use crate::graph::timed::NO_TASK;
 use crate::graph::{ExecutionGraph, NodeId, TaskId, TaskKind, TimedGraph};
 use crate::scenario::Resolved;
@@ -19,11 +19,13 @@ use super::ErrorBand;
 pub enum SteadyBasis {
     /// The step before was recorded, too: what one step hands to the next is known.
     Repeated,
-    /// The step queued behind work of the step before, which was recorded without its launches: steps follow one another at once.
+    /// The step queued behind work of the step before, which was recorded without its launches or only in what it held back, and takes
+    /// as long in a row of such steps: they follow one another at once.
     Queued,
     /// One step was recorded, or none: that it repeats at once is an assumption.
     OneStep,
-    /// The step began with work from before the trace: how a step follows another was not recorded.
+    /// The step began with work from before the trace and takes another time in a row of such steps: how one follows another was not
+    /// recorded.
     Backlog,
     /// Too much of the step hangs on what was recorded before it or behind it, and does not repeat.
     LeftOut,
@@ -64,6 +66,9 @@ impl From<Steady> for Told {
     }
 }
 
+/// A step that repeats at once and its recorded window are the same within this share.
+const MOST_APART: f64 = 0.01;
+
 /// More than this may not hang on what does not repeat.
 const MOST_LEFT_OUT: f64 = 0.02;
 
@@ -74,7 +79,11 @@ impl Steady {
         let left_out_share = left_out_share(graph, &resolved.timed, schedule, &resolved.cycle);
         let waits = graph.ranks.iter().any(|part| part.backlog.is_some());
         let is_unrecorded = |node: NodeId| graph.tasks[node].kind == TaskKind::Unrecorded && graph.is_backlog(node);
-        let basis = if waits && graph.tasks.node_indices().any(is_unrecorded) {
+        let window = graph.ranks.iter().map(|part| replay::period(&resolved.timed, schedule, part)).max();
+        // Where the queue in front of the step and the one that it leaves make no other time of it, steps follow one another so.
+        let repeats =
+            window.is_some_and(|window| share((middle(bounds(&period)) - window).abs(), window) <= MOST_APART);
+        let basis = if waits && !repeats && graph.tasks.node_indices().any(is_unrecorded) {
             SteadyBasis::Backlog
         } else if waits {
             SteadyBasis::Queued

@@ -278,13 +278,15 @@ impl Summary {
         (self.anchored_share, self.unrecorded_share) = (replay.anchored_share, replay.unrecorded_share);
         let open = (self.anchored_share + self.unexplained_share + self.unrecorded_share).min(MOST_OPEN);
         let noise = self.noise;
-        let DeviceTime { changed_ns, removed_ns, added_ns, .. } = self.device_time;
+        let device = self.device_time;
         // Predicted kernels that the host hides leave the period as it is, but not as exact as it was.
-        let is_changed = self.is_changed() || changed_ns + removed_ns + added_ns > DurNs::ZERO;
+        let is_changed = self.is_changed() || device.is_changed();
         let cover = |band: &mut ErrorBand, after: DurNs, before: DurNs| {
             if is_changed || self.replay_status == ReplayStatus::Predicted {
-                let change = (after - before).abs().scale(open / (1.0 - open));
-                band.at_least(after.scale(noise) + change, after);
+                let as_period = (after - before).abs().scale(open / (1.0 - open));
+                // What is open may hang on device work that nothing shows it to hang on.
+                let as_device = before.scale(open * device.change_share());
+                band.at_least(after.scale(noise) + as_period.max(as_device), after);
             }
         };
         cover(&mut self.error_band, self.simulated_ns, self.base_simulated_ns);

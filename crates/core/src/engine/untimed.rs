@@ -28,8 +28,11 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
         let skipped = laid_out.skipped_events;
         let entries = laid_out.events_in_file;
         let (placed, assumed) = place(engine, laid_out, rank.rank, options)?;
-        // What the loader notes of the file in between says nothing about this one.
+        // What the loader notes of the file in between says nothing about this one, but for what it left out.
         let (path, format, place, mut diagnostics) = about;
+        if placed.skipped_events > 0 {
+            diagnostics.merge(&placed.diagnostics);
+        }
         diagnostics.add(Severity::Warning, "predicted-times", "", None, || {
             format!(
                 "an execution trace has no times: all shown are predicted by {PLACEMENT}; \
@@ -44,7 +47,7 @@ pub(super) fn predict(engine: &Engine, mut job: Job, options: &BuildOptions) -> 
             format,
             rank: place,
             events_in_file: entries,
-            skipped_events: skipped,
+            skipped_events: skipped + placed.skipped_events,
             diagnostics,
             // The execution trace's own tensors tell it.
             stated_memory: None,

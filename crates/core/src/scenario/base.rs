@@ -17,7 +17,7 @@ use super::inputs;
 use super::kernel_work::KernelWork;
 use super::roles::Roles;
 use super::tables::{TableFacts, Tables};
-use super::typical_calls::TypicalCalls;
+use super::typical_calls::{Again, TypicalCalls};
 use super::work_classes::{Class, Sharing, WorkClasses, tasks_of_operators};
 use crate::memory::JobMemory;
 use crate::memory::recomputed::Recomputed;
@@ -200,9 +200,14 @@ impl Base {
         self.roles.get_or_init(|| Roles::of(&self.graph))
     }
 
-    /// What another call like `call` takes over what that one took, and how far off that may be, relative.
-    pub(super) fn typical_call(&self, call: NodeId) -> (f64, f64) {
+    /// What another call like `call` takes.
+    pub(super) fn typical_call(&self, call: NodeId) -> Again {
         self.typical_calls.get_or_init(|| TypicalCalls::of(&self.graph)).again(&self.graph, call)
+    }
+
+    /// The same of a launch that took far longer than another like it would: it loaded code.
+    pub(super) fn one_off_launch(&self, call: NodeId) -> Option<Again> {
+        self.typical_calls.get_or_init(|| TypicalCalls::of(&self.graph)).one_off(&self.graph, call)
     }
 
     /// By operator how many tasks do its work, found when first asked for.

@@ -1,9 +1,10 @@
 //! Which runtime calls take what calls of their name usually take on their rank: the first of a kernel loads its code, others wait for a
 //! full queue, and neither is what another call would take.
 
+use petgraph::Direction::Outgoing;
 use rustc_hash::FxHashMap;
 
-use crate::graph::{ExecutionGraph, NodeId, Rank, TaskKind};
+use crate::graph::{DependencyKind, ExecutionGraph, NodeId, Rank, TaskKind};
 use crate::intern::NameId;
 use crate::units::DurNs;
 
@@ -13,6 +14,9 @@ const SEVERAL: usize = 20;
 const SPREAD_OF_FEW: f64 = 0.3;
 /// What one in ten of those 50 stays below: calls that were recorded nearer to one another tell of no other call so exactly.
 const LEAST_SPREAD: f64 = 0.1;
+
+/// A launch that took so many times the median of its name loaded code or allocated; no spread of launches reaches as far.
+const ONE_OFF: f64 = 10.0;
 
 /// Of calls of one name on one rank.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,17 @@ impl Typical {
     }
 }
 
+/// What another call like one that was recorded takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    /// Over what that one takes, where that is more than `above`; otherwise as much.
+    pub(super) factor: f64,
+    /// What few calls of the name exceed.
+    pub(super) above: DurNs,
+    /// How far off that may be, relative.
+    pub(super) error: f64,
+}
+
 /// What calls typically take.
 #[derive(Debug)]
 pub(super) struct TypicalCalls(FxHashMap<(Rank, NameId), Typical>);
@@ -53,13 +68,24 @@ impl TypicalCalls {
         Self(calls.into_iter().map(|(key, of_name)| (key, Typical::of(of_name))).collect())
     }
 
-    /// What another call like `call` takes over what that one took, and how far off that may be, relative: 1, or where it is among the
-    /// slowest tenth of its name what takes it to the median.
-    pub(super) fn again(&self, graph: &ExecutionGraph, call: NodeId) -> (f64, f64) {
+    /// What another call like `call` takes: as much, or where it is among the slowest tenth of its name the median.
+    pub(super) fn again(&self, graph: &ExecutionGraph, call: NodeId) -> Again {
         let own = graph.tasks[call].duration;
-        let Some(typical) = self.0.get(&key(graph, call)) else { return (1.0, SPREAD_OF_FEW) };
-        let factor = if own > typical.most { typical.median.0 as f64 / own.0 as f64 } else { 1.0 };
-        (factor, typical.spread)
+        let Some(&Typical { most, median, spread }) = self.0.get(&key(graph, call)) else {
+            return Again { factor: 1.0, above: DurNs::ZERO, error: SPREAD_OF_FEW };
+        };
+        let factor = if own > most { median.0 as f64 / own.0 as f64 } else { 1.0 };
+        Again { factor, above: most, error: spread }
+    }
+
+    /// The same of a launch that took far longer than any other launch would, such as the first of a kernel, which loads its code.
+    pub(super) fn one_off(&self, graph: &ExecutionGraph, call: NodeId) -> Option<Again> {
+        let task = &graph.tasks[call];
+        let is_launch =
+            || graph.tasks.edges_directed(call, Outgoing).any(|edge| edge.weight().kind == DependencyKind::Launch);
+        let typical = self.0.get(&key(graph, call)).filter(|_| task.kind == TaskKind::Runtime)?;
+        let beyond = task.duration.0 as f64 > ONE_OFF * typical.median.0 as f64;
+        (beyond && is_launch()).then(|| self.again(graph, call))
     }
 }
 

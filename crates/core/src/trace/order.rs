@@ -41,8 +41,11 @@ fn sort(trace: &mut Trace) {
 }
 
 /// Leaves out events that lie more than a day from most others, where they are few or no profile could last so long: a start of 0
-/// among times since 1970 would stretch the timeline over decades.
+/// among times since 1970 would stretch the timeline over decades. What was predicted was timed by no clock.
 fn leave_out_strays(trace: &mut Trace) {
+    if trace.predicted.is_some() || trace.untimed {
+        return;
+    }
     let count = trace.events.len();
     let middle = trace.events.start(EventId(count as u32 / 2));
     let is_near = |&id: &EventId| trace.events.start(id).since(middle).abs() <= DAY;

@@ -9,6 +9,7 @@ use crate::units::DurNs;
 use super::by_node::ByNode;
 use super::recost::Change;
 use super::{AddedId, Draft, Node};
+use crate::scenario::typical_calls::Again;
 
 /// So many tasks are looked at by a thread at least.
 pub(in crate::scenario) const LEAST: usize = 1 << 12;
@@ -39,6 +40,8 @@ enum Start {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Correction {
     factor: f64,
+    /// Only what takes longer than this is corrected.
+    above: DurNs,
     of: Prediction,
     /// Whether it makes up for what the models err by, so that only the error of `of` is left.
     is_measured: bool,
@@ -71,11 +74,11 @@ impl Price {
         }
     }
 
-    /// Takes `factor` of what it takes, off by `error` of that: another task like it was recorded, never this one.
-    pub(super) fn take_typical(&mut self, factor: f64, error: f32) {
-        let (duration, provenance) = (DurNs::ZERO, Provenance::Anchored);
+    /// Takes what calls like it typically take: another like it was recorded, never this one.
+    pub(super) fn take_typical(&mut self, Again { factor, above, error }: Again) {
+        let (duration, provenance, error) = (DurNs::ZERO, Provenance::Anchored, error as f32);
         let of = Prediction { duration, provenance, model: "calls of its name", error, extrapolated: false };
-        self.correction = Some(Correction { factor, of, is_measured: false });
+        self.correction = Some(Correction { factor, above, of, is_measured: false });
     }
 
     /// What the task takes.
@@ -102,7 +105,8 @@ impl Price {
 impl Correction {
     fn apply(self, to: Prediction) -> Prediction {
         let error = if self.is_measured { self.of.error } else { self.of.error.hypot(to.error) };
-        let (duration, provenance) = (to.duration.scale(self.factor), self.of.provenance.max(to.provenance));
+        let factor = if to.duration > self.above { self.factor } else { 1.0 };
+        let (duration, provenance) = (to.duration.scale(factor), self.of.provenance.max(to.provenance));
         Prediction { duration, provenance, error, ..self.of }
     }
 }
@@ -252,7 +256,7 @@ impl Draft<'_> {
     pub fn correct(&mut self, node: NodeId, correction: Option<(f64, Prediction)>) {
         match correction {
             Some((factor, of)) => {
-                self.prices.corrections.insert(node, Correction { factor, of, is_measured: false });
+                self.prices.corrections.insert(node, Correction { factor, above: DurNs::ZERO, of, is_measured: false });
             }
             None => self.prices.corrections.remove(node),
         }
@@ -261,7 +265,7 @@ impl Draft<'_> {
 
     /// As [`correct`](Self::correct), where the factor makes up for what the models err by: only the error of `of` is left.
     pub fn correct_by_measurement(&mut self, node: NodeId, factor: f64, of: Prediction) {
-        self.prices.corrections.insert(node, Correction { factor, of, is_measured: true });
+        self.prices.corrections.insert(node, Correction { factor, above: DurNs::ZERO, of, is_measured: true });
         self.touch(node);
     }
 
@@ -322,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_price_is_its_start_times_the_models_ratio_the_correction_and_the_factor() {
-        let correction = Correction { factor: 3.0, of: prediction(0, 0.4), is_measured: false };
+        let correction = Correction { factor: 3.0, above: DurNs::ZERO, of: prediction(0, 0.4), is_measured: false };
         let price = Price { start: Start::Instead(prediction(100, 0.0)), correction: Some(correction), factor: 0.5 };
         let doubled = || Change::Ratio(2.0, prediction(0, 0.3));
         let resolved = price.resolve(DurNs(7), doubled);

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustc_hash::FxHashMap;
 
 use crate::cost::roofline::LeastTimes;
-use crate::cost::topology::{COMMON_NODE, Topology};
+use crate::cost::topology::{COMMON_BETWEEN_NODES, COMMON_NODE, Topology};
 use crate::cost::{Estimate, Kernel, Placed, Prediction, Provenance, RoofRatio, Work, roof_ratio, unmodelled};
 use crate::device::{DeviceProfile, LinkProfile, Precision};
 use crate::graph::{NodeId, Task, TaskKind};
@@ -15,9 +15,6 @@ use crate::scenario::work_classes::NO_CLASS;
 use crate::units::DurNs;
 
 use super::{Draft, Layout};
-
-/// The link between nodes where nothing tells.
-const COMMON_BETWEEN_NODES: &str = "InfiniBand-HDR";
 
 /// What a change of work or device makes of a task's time.
 #[derive(Clone, Copy, Debug, PartialEq)]

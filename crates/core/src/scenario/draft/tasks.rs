@@ -7,6 +7,7 @@ use crate::graph::{LaneId, NodeId, OperatorId, Phase, TaskKind};
 use crate::units::{Bytes, DurNs};
 
 use super::{Added, AddedId, Draft, Node, Source};
+use crate::scenario::typical_calls::Again;
 
 impl Draft<'_> {
     /// All added tasks that are still there.
@@ -174,13 +175,18 @@ impl Draft<'_> {
         moved
     }
 
-    /// Adds a task that does and takes what `of` does and takes, now and after any later edit of `of`, listed after the traced task `beside`.
+    /// Adds a task that does and takes what `of` does and takes, now and after any later edit of `of`, listed after the traced task
+    /// `beside`. A launch that loaded code does so once: its copy takes what launches typically take.
     pub fn copy(&mut self, of: Node, lane: LaneId, beside: NodeId) -> Node {
         let caller = match of {
             Node::Traced(_) => None,
             Node::Added(AddedId(id)) => self.structure.added[id as usize].caller.clone(),
         };
         let name = self.shared_name(of);
+        let mut price = self.price_repeating(of);
+        if let Some(again) = self.one_off_launch(of) {
+            price.take_typical(again);
+        }
         Node::Added(self.add(Added {
             name,
             kind: self.kind_of(of),
@@ -188,7 +194,7 @@ impl Draft<'_> {
             operator: self.operator_of(of),
             bytes: self.bytes_of(of),
             work: None,
-            price: self.price_repeating(of),
+            price,
             members: Vec::new(),
             source: Source::Repeats(of),
             caller,
@@ -196,13 +202,28 @@ impl Draft<'_> {
         }))
     }
 
+    /// What a launch like `of` takes that loads no code, where `of` is recorded and loaded some.
+    fn one_off_launch(&self, of: Node) -> Option<Again> {
+        let Node::Traced(traced) = of else { return None };
+        self.base.one_off_launch(traced)
+    }
+
+    /// The launches among `nodes` that loaded code, and the time that they take longer than others would.
+    pub fn one_off_launches(&self, nodes: &[Node]) -> (usize, DurNs) {
+        let beyond = |&node: &Node| {
+            let Again { factor, .. } = self.one_off_launch(node)?;
+            Some(self.traced_time(node)?.scale(1.0 - factor))
+        };
+        let times = nodes.iter().filter(|&&node| !self.is_gone(node)).filter_map(beyond);
+        times.fold((0, DurNs::ZERO), |(count, sum), time| (count + 1, sum + time))
+    }
+
     /// Adds a call like `call` next to it, which takes what such calls typically take where `call` took more. That is a prediction: it
     /// is as far off as such calls are apart.
     pub fn copy_call(&mut self, call: Node) -> Node {
         let again = self.copy(call, self.lane_of(call), self.beside(call));
         if let (Node::Traced(traced), Node::Added(AddedId(id))) = (call, again) {
-            let (factor, error) = self.base.typical_call(traced);
-            self.structure.added[id as usize].price.take_typical(factor, error as f32);
+            self.structure.added[id as usize].price.take_typical(self.base.typical_call(traced));
         }
         again
     }

@@ -14,7 +14,7 @@ use crate::scenario::transform::{Stage, StepReport, Transform};
 use crate::units::{DurNs, TimeNs};
 
 use self::gradients::Additions;
-use super::report::count;
+use super::report::{self, count};
 
 mod gradients;
 
@@ -115,6 +115,7 @@ impl Transform for Accumulate {
         );
         let changed = copies * (section.nodes.len() - reduced - gone);
         let mut effects = vec![Effect::note("the time is that of all batches of a step")];
+        effects.extend(report::one_off(draft, &section.nodes));
         if additions.added > 0 {
             let text = format!("{} added to those of the batches before", count(additions.added, "gradient"));
             effects.push(Effect::note(text));
@@ -127,12 +128,14 @@ impl Transform for Accumulate {
             effects.push(Effect::not_modelled(text, DurNs::ZERO));
         }
         if !is_named {
-            let text = "the trace does not name the optimizer's step: its work, if any, is repeated with each batch";
-            effects.push(Effect::assumption(text));
+            effects.push(Effect::assumption(UNNAMED));
         }
         StepReport { changed, summary, effects, ..StepReport::default() }
     }
 }
+
+/// What is assumed where no update is named.
+const UNNAMED: &str = "the trace does not name the optimizer's step: its work, if any, is repeated with each batch";
 
 impl Accumulate {
     /// A step behind the first that accumulates: its batches are `counted` among those that this one repeats, or there was no room.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cost::topology::{self, Algorithm, COMMON_NODE};
+use crate::cost::topology::{self, Algorithm, COMMON_BETWEEN_NODES, COMMON_NODE};
 use crate::cost::{CollectiveKind, Shape, Work};
 use crate::device::LinkProfile;
 use crate::graph::{CollectiveId, Phase, TaskKind};
@@ -221,7 +221,9 @@ impl ScaleRanks {
                 let why = "one network port a node is assumed: scale-ranks N LINK PER-NODE NICS says otherwise";
                 report.say(Effect::assumption(why));
             }
-            report.effects.extend(link.and_then(topology::unmeasured).map(Effect::assumption));
+            let link = link.or_else(|| draft.context().models.links().find(COMMON_BETWEEN_NODES));
+            let doubt = link.and_then(|link| topology::doubt(link, self.ranks));
+            report.effects.extend(doubt.map(Effect::assumption));
         }
         let traced = draft.graph().rank_count();
         if self.ranks < traced && report.changed > 0 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::{Family, Work};
-use crate::graph::{LaneId, OperatorId, Phase, TaskKind};
+use crate::graph::{LaneId, NodeId, OperatorId, Phase, TaskKind};
 use crate::memory::parameters::{begins_state, updated_bytes};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{Combine, Draft, Node, NodeSet, Passes};
@@ -73,7 +73,8 @@ impl Transform for Fuse {
 const SAME_DATA: &str = "neighbouring element-wise kernels that write as much are taken to work on the same data, each on the result of the one before";
 
 /// Chains of selected element-wise kernels that follow one another on a stream, one of each operator: where operators do their work in
-/// several kernels, by slices, a chain has the same slice of each.
+/// several kernels, by slices, a chain has the same slice of each. Work between two of them that moved to another stream still takes what
+/// the first makes.
 fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
     let fits = |node: &Node| {
         draft.kind_of(*node) == TaskKind::Kernel
@@ -82,10 +83,19 @@ fn chains(draft: &Draft<'_>, chosen: &NodeSet) -> Vec<Vec<Node>> {
             && chosen.contains(*node)
     };
     let elements = |node: Node| draft.work_of(node).map_or(0, |work| work.written.0);
+    let moved = draft.moved();
+    let has_between = |a: Node, b: Node| {
+        let (Node::Traced(a), Node::Traced(b)) = (a, b) else { return false };
+        let lane = |node: NodeId| draft.graph().tasks[node].lane;
+        let behind = moved.partition_point(|&(node, _)| node <= a);
+        let mut between = moved[behind..].iter().take_while(|&&(node, _)| node < b);
+        between.any(|&(node, to)| lane(node) == lane(a) && to != lane(a) && !draft.is_removed(node))
+    };
     let mut chains = Vec::new();
     for lane in draft.in_order(|node| draft.kind_of(node).is_device()).values() {
-        let follows =
-            |a: &Node, b: &Node| fits(a) && fits(b) && elements(*a) == elements(*b) && !ends_in_gradient(draft, *a);
+        let follows = |a: &Node, b: &Node| {
+            fits(a) && fits(b) && elements(*a) == elements(*b) && !has_between(*a, *b) && !ends_in_gradient(draft, *a)
+        };
         for run in lane.chunk_by(follows) {
             // What a step added is no slice of the operator that it stands beside.
             let traced = |node: Node| draft.operator_of(node).filter(|_| matches!(node, Node::Traced(_)));

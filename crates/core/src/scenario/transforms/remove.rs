@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::graph::{OperatorId, TaskKind};
+use crate::graph::{HostPart, OperatorId, TaskKind};
 use crate::scenario::context::Context;
 use crate::scenario::draft::{AddedId, Draft, Node, NodeSet};
 use crate::scenario::grammar::{Argument, Form, Grammar};
@@ -63,6 +63,8 @@ pub(super) fn host_of(draft: &Draft<'_>, removed: &[Node]) -> Vec<Node> {
     // A graph is launched as long as any of its kernels is left.
     let mut all = NodeSet::default();
     all.extend(calls.iter().filter(|&call| draft.launched_by(call).all(|work| draft.is_gone(work))));
+    let around: Vec<Node> = all.iter().filter_map(|call| host_around(draft, call)).flatten().collect();
+    all.extend(around);
     let graph = draft.graph();
     let own: NodeSet = removed.iter().copied().collect();
     let mut of_operator = vec![Count::default(); graph.operators.len()];
@@ -91,6 +93,18 @@ pub(super) fn host_of(draft: &Draft<'_>, removed: &[Node]) -> Vec<Node> {
     });
     all.extend(host);
     all.iter().filter(|&node| !draft.is_gone(node)).collect()
+}
+
+/// The host time on both sides of `call`, where an edit added an operator for that call alone: others of its name may have been added
+/// for the same traced operator.
+fn host_around(draft: &Draft<'_>, call: Node) -> Option<[Node; 2]> {
+    let caller = draft.caller_of(call)?;
+    let is_host = |node: &Node, part: HostPart| {
+        draft.kind_of(*node) == TaskKind::Host(part) && draft.caller_of(*node) == Some(caller)
+    };
+    let before = draft.edges_into(call).map(|edge| edge.from).find(|node| is_host(node, HostPart::BeforeLaunch))?;
+    let after = draft.edges_from(call).map(|edge| edge.to).find(|node| is_host(node, HostPart::AfterLaunch))?;
+    Some([before, after])
 }
 
 /// Pieces of device work: all, those that are gone, and those that this edit took out.

@@ -51,6 +51,14 @@ pub(super) fn survey<N: Into<Node>>(
     report
 }
 
+/// That launches among `repeated` which loaded code are repeated without; `None` where none did.
+pub(super) fn one_off(draft: &Draft<'_>, repeated: &[Node]) -> Option<Effect> {
+    let (launches, time) = draft.one_off_launches(repeated);
+    let what = count(launches, "call");
+    let text = format!("{what} took {time} longer than launches do, as the first of a kernel does: repeated without");
+    (launches > 0).then(|| Effect::assumption(text))
+}
+
 /// Why a task keeps its time that no model knows.
 pub(super) const UNMODELLED: &str = "no model covers it: traced time kept";
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cost::{Family, topology};
+use crate::cost::{Family, Shape, topology};
 use crate::device::{DeviceKind, DeviceProfile, Precision};
 use crate::graph::{NodeId, TaskKind};
 use crate::scenario::context::Context;
@@ -177,12 +177,17 @@ fn recost_collectives(draft: &Draft<'_>, collectives: &[NodeId], report: &mut St
     let (moved, kept): (Vec<NodeId>, Vec<NodeId>) =
         collectives.iter().partition(|&&node| draft.price(node).provenance.is_modelled());
     report.changed += moved.len();
+    let ranks_of = |&node: &NodeId| match draft.work(node)?.shape {
+        Shape::Collective { ranks, .. } => Some(ranks),
+        _ => None,
+    };
+    let ranks = moved.iter().filter_map(ranks_of).max().unwrap_or(0);
     if !moved.is_empty() {
         let moved = count(in_step(draft, &moved), "collective");
         let link = format!("{moved} taken to run over the new device's link within one node: swap-link says which");
         report.say(Effect::assumption(link));
         let links = draft.devices().iter().filter_map(|device| draft.context().models.links().of_device(device));
-        let doubts: BTreeSet<String> = links.filter_map(topology::unmeasured).collect();
+        let doubts: BTreeSet<String> = links.filter_map(|link| topology::doubt(link, ranks)).collect();
         report.effects.extend(doubts.into_iter().map(Effect::assumption));
         note_waiting(draft, report);
     }

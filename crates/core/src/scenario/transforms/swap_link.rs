@@ -55,7 +55,7 @@ impl Transform for SwapLink {
             _ => None,
         };
         let ranks = collectives.iter().filter_map(ranks_of).max().unwrap_or(0);
-        let doubt = topology::unmeasured(&link).or_else(|| topology::of_one_machine(&link, ranks));
+        let doubt = topology::doubt(&link, ranks);
         let alone = !draft.set_link(link.clone(), ranks) && link.between_nodes;
         let mut report = survey(draft, collectives, summary);
         report.effects.extend(doubt.map(Effect::assumption));
@@ -100,6 +100,9 @@ pub(super) fn note_waiting(draft: &Draft<'_>, report: &mut StepReport) {
     if !kept.is_empty() {
         let once = kept.iter().filter(|(node, _)| draft.base().is_recorded(*node));
         let all: DurNs = once.map(|(_, time)| *time).sum();
+        if all == DurNs::ZERO {
+            return;
+        }
         let what = "of collectives beyond the model's transfer is taken as waiting for ranks that are not loaded: kept";
         report.say(Effect::kept(format!("{all} {what}"), kept));
     }

@@ -20,9 +20,9 @@ use crate::scenario::grammar::{Argument, Form, Grammar, Kind, Knob};
 use crate::scenario::memory;
 use crate::scenario::selector::Selector;
 use crate::scenario::transform::{Stage, StepReport, Transform};
-use crate::units::{Bytes, DurNs};
+use crate::units::{Bytes, DurNs, Percent};
 
-use super::report::count;
+use super::report::{self, count};
 use segments::Segment;
 
 /// Recomputes activations instead of keeping them.
@@ -89,6 +89,9 @@ impl Transform for Checkpoint {
         draft.reserve(more, 2 * more);
         let before = memory::peak(draft, memory::edited(draft).as_ref());
         let mut done = Done::default();
+        let again = segments.iter().filter(|segment| segment.gradient.is_some() && !segment.is_kept);
+        let again: Vec<Node> = again.flat_map(|segment| segment.host.iter().copied()).collect();
+        let one_off = report::one_off(draft, &again);
         for segment in &segments {
             let own = within[draft.beside(segment.work[0]).index()];
             let time: DurNs = segment.work.iter().map(|&node| draft.price_of(node).duration).sum();
@@ -116,6 +119,11 @@ impl Transform for Checkpoint {
         let held = memory::edited(draft);
         done.freed = memory::not_kept(draft, held.as_ref());
         let mut report = done.report([before, memory::peak(draft, held.as_ref())]);
+        if !again.is_empty() {
+            let more = Percent(HOOKED - 1.0);
+            report.say(Effect::assumption(format!("the host takes {more:.0} longer for what runs again, both times")));
+        }
+        one_off.into_iter().for_each(|effect| report.say(effect));
         if left > 0 {
             let what = count(left, "task");
             report.say(Effect::note(format!(
@@ -189,10 +197,12 @@ impl Segment {
     }
 }
 
-/// Lets what the host does in a segment take as long as under hooks; its copies then do so, too.
+/// Lets what the host does in a segment take as long as under hooks, which do not load code; its copies then do so, too.
 fn hook(draft: &mut Draft<'_>, host: &[Node]) {
     for &node in host {
-        if matches!(draft.kind_of(node), TaskKind::Host(_) | TaskKind::Runtime) {
+        if draft.one_off_launches(&[node]).0 == 0
+            && matches!(draft.kind_of(node), TaskKind::Host(_) | TaskKind::Runtime)
+        {
             let duration = draft.price_without_figures(node).duration.scale(HOOKED);
             let (provenance, model) = (Provenance::Absolute, "saved-tensor hooks");
             draft.set_price(node, Prediction { duration, provenance, model, error: HOOKED_ERROR, extrapolated: false });

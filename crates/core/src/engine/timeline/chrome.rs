@@ -271,7 +271,7 @@ impl<'a> Timeline<'a> {
                 .map(|one| self.ranks_of(shown).unwrap_or(one.group_size)),
             in_elements: collective.map(|one| self.message(shown, one)),
             element: collective.map(|_| "Byte"),
-            sequence_in_group: sequence(shown.kind).filter(|_| collective.is_some()),
+            sequence_in_group: shown.in_collective.map(|member| member.position).filter(|_| collective.is_some()),
             ..Args::default()
         };
         Event::complete(category, shown.name.into(), self.process(lane), start, end, args).on_whole_micros()
@@ -290,8 +290,7 @@ impl<'a> Timeline<'a> {
 
     /// When the rank of a collective's member is there: its kernel runs from then on, waiting for the others.
     fn arrival(&self, shown: &Shown<'_>) -> Option<TimeNs> {
-        let joint = self.graph.arrival_of(shown.node?)?;
-        Some(self.end(self.outcome.resolved.timed.task_if_kept(joint)?))
+        Some(self.end(shown.in_collective?.arrival?))
     }
 
     /// What a member of a collective took part in.
@@ -309,7 +308,7 @@ impl<'a> Timeline<'a> {
 
     /// How many ranks take part in a collective after all edits; `None` where its work is not known.
     fn ranks_of(&self, shown: &Shown<'_>) -> Option<u32> {
-        match self.outcome.resolved.works.work(shown.node?)?.shape {
+        match shown.work?.shape {
             Shape::Collective { ranks, .. } => Some(ranks),
             _ => None,
         }
@@ -332,8 +331,7 @@ impl<'a> Timeline<'a> {
     pub(super) fn launch_of(&self, shown: &Shown<'_>) -> Option<TaskId> {
         let timed = &*self.outcome.resolved.timed;
         let rank = self.lane(shown.lane)?.rank;
-        let arrival =
-            shown.node.and_then(|node| self.graph.arrival_of(node)).and_then(|joint| timed.task_if_kept(joint));
+        let arrival = shown.in_collective.and_then(|member| member.arrival);
         let mut waiting = vec![arrival.unwrap_or(shown.task).0];
         // Between two tasks there are many ways through joints and what edits removed.
         let mut seen: FxHashSet<u32> = FxHashSet::default();
@@ -377,12 +375,4 @@ fn step_name(part: &RankPart) -> String {
 
 fn is_thread(lane: Option<Lane>) -> bool {
     lane.is_some_and(|lane| matches!(lane.kind, LaneKind::Thread { .. }))
-}
-
-/// Position of a collective among all, the same on every rank.
-fn sequence(kind: TaskKind) -> Option<u64> {
-    match kind {
-        TaskKind::Collective(id) => Some(u64::from(id.0) + 1),
-        _ => None,
-    }
 }

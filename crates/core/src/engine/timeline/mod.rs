@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::analysis::edited::Callers;
 use crate::cost::{Prediction, Work};
 use crate::graph::{ExecutionGraph, Lane, LaneId, LaneKind, NodeId, Operator, OperatorId, Rank, TaskId, TaskKind};
+use crate::scenario::{AddedTask, Resolved};
 use crate::units::TimeNs;
 
 use super::Outcome;
@@ -52,6 +53,16 @@ struct Shown<'a> {
     prediction: Prediction,
     work: Option<&'a Work>,
     bytes: u64,
+    in_collective: Option<Member>,
+}
+
+/// What a task is of the collective that it takes part in.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// The collective's position among all, those that edits repeat behind those of the trace; the same on every rank.
+    position: u64,
+    /// The joint at which its rank is there; `None` where no others were matched.
+    arrival: Option<TaskId>,
 }
 
 /// The simulated timeline of an outcome.
@@ -83,8 +94,10 @@ impl<'a> Timeline<'a> {
                 prediction: resolved.prediction(node),
                 work: resolved.works.work(node),
                 bytes: resolved.works.carried(graph, node).0,
+                in_collective: traced_member(resolved, node),
             }
         });
+        let copies = copies(resolved);
         let Callers { operators: callers, of_added } = Callers::of(resolved);
         let added = resolved.added.iter().zip(of_added).map(|(added, operator)| Shown {
             task: added.task,
@@ -96,6 +109,7 @@ impl<'a> Timeline<'a> {
             prediction: added.prediction,
             work: added.work.as_deref(),
             bytes: added.work.as_ref().map_or(0, |work| work.written.0),
+            in_collective: copied_member(resolved, &copies, added),
         });
         let mut shown: Vec<Shown<'a>> = traced.chain(added).collect();
         shown.sort_by_key(|shown| shown.task);
@@ -161,6 +175,37 @@ impl<'a> Timeline<'a> {
             Err(_) => self.graph.names.get(self.operators[id.0 as usize].name),
         }
     }
+}
+
+/// What a traced task is of the collective that it takes part in.
+fn traced_member(resolved: &Resolved, node: NodeId) -> Option<Member> {
+    let graph = &*resolved.graph;
+    let TaskKind::Collective(id) = graph.tasks[node].kind else { return None };
+    let arrival = graph.arrival_of(node).and_then(|joint| resolved.timed.task_if_kept(joint));
+    Some(Member { position: u64::from(id.0) + 1, arrival })
+}
+
+/// By traced task the added ones that repeat it, in order.
+fn copies(resolved: &Resolved) -> FxHashMap<TaskId, Vec<TaskId>> {
+    let mut copies: FxHashMap<TaskId, Vec<TaskId>> = FxHashMap::default();
+    for added in &resolved.added {
+        if let Some(of) = added.repeats {
+            copies.entry(of).or_default().push(added.task);
+        }
+    }
+    copies
+}
+
+/// What an added task is of the collective that it takes part in, as the traced one that it repeats is of its own.
+fn copied_member(resolved: &Resolved, copies: &FxHashMap<TaskId, Vec<TaskId>>, added: &AddedTask) -> Option<Member> {
+    let of = added.repeats?;
+    let Member { position, .. } = traced_member(resolved, resolved.timed.node(of)?)?;
+    let number = copies.get(&of)?.iter().position(|&copy| copy == added.task)?;
+    let joint = resolved.graph.arrival_of(resolved.timed.node(of)?);
+    let joint = joint.and_then(|joint| resolved.timed.task_if_kept(joint));
+    let arrival = joint.and_then(|joint| copies.get(&joint)?.get(number).copied());
+    let all = resolved.graph.collectives.len() as u64;
+    Some(Member { position: position + (number as u64 + 1) * all, arrival })
 }
 
 /// How a lane is called: `thread 123` or `stream 7`.

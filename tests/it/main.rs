@@ -33,6 +33,7 @@ mod many_ranks;
 mod memory;
 mod one_price;
 mod operator_edits;
+mod orders;
 mod other_models;
 mod papers_page;
 mod parameterised;

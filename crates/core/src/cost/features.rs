@@ -27,6 +27,18 @@ pub fn sizes(domain: Domain, work: &Work) -> Vec<f32> {
     }
 }
 
+/// The powers of two beside `size`, no further than the `range` of logarithms measured, each with its share by how near it is.
+pub(super) fn doubled_beside(size: u64, range: (f32, f32)) -> [(u64, f64); 2] {
+    let [least, most] = [range.0, range.1].map(|log| f64::from(log).exp2().round() as u64);
+    let within = |size: u64| size.clamp(least.min(most).max(1), most.max(1));
+    let size = within(size);
+    let below = 1 << size.ilog2();
+    let (below, above) = (within(below), within(if below < size { 2 * below } else { size }));
+    let logs = [below, size, above].map(|size| (size as f64).log2());
+    let share = if above > below { (logs[1] - logs[0]) / (logs[2] - logs[0]) } else { 0.0 };
+    [(below, 1.0 - share), (above, share)]
+}
+
 /// Room for the features of any domain.
 const MOST: usize = 48;
 
@@ -58,7 +70,6 @@ pub fn features(domain: Domain, work: &Work, device: &DeviceProfile, structured_
             let blocks = batch as f64 * kv_heads(work) / sms;
             list.extend([log(blocks), (blocks.ceil() / blocks.max(1e-9)).min(4.0) as f32]);
             list.extend([log((heads * queries) as f64 / kv_heads(work)), log(batch as f64 * keys as f64)]);
-            list.extend([(keys % 128) as f32, (keys / 128) as f32]);
         }
         (&Shape::Attention { batch, heads, queries, keys, causal, backward, .. }, _) => {
             list.extend([f32::from(u8::from(causal)), f32::from(u8::from(backward))]);
@@ -103,4 +114,23 @@ fn products(list: &mut Vec<f32>, [batch, m, n, k]: [u64; 4], sms: f64) {
     list.extend([m, n, k].map(|size| size.trailing_zeros().min(8) as f32));
     list.extend([log(m as f64 / n.max(1) as f64), log(m.min(n) as f64), log((m * n) as f64), log((n * k) as f64)]);
     list.extend([log((m * k) as f64), log(k as f64 * k as f64 / (m * n).max(1) as f64)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_between_two_rows_of_a_table_has_a_share_of_each() {
+        let table = (0.0, 14.0);
+        assert_eq!(doubled_beside(512, table), [(512, 1.0), (512, 0.0)]);
+        let [(below, most), (above, rest)] = doubled_beside(600, table);
+        assert_eq!((below, above), (512, 1024));
+        assert!((most + rest - 1.0).abs() < 1e-12 && most > rest);
+        assert_eq!(
+            doubled_beside(1 << 20, table),
+            [(1 << 14, 1.0), (1 << 14, 0.0)],
+            "what lies beyond is told by the last"
+        );
+    }
 }

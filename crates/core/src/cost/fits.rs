@@ -12,14 +12,15 @@ use crate::units::{Bytes, DurNs, Flop};
 use super::anchor::{Anchored, Ratio};
 use super::call_overhead::{BEFORE, CallOverhead};
 use super::domain::Domain;
-use super::features::{features, sizes};
+use super::features::{doubled_beside, features, sizes};
 use super::forest::Forest;
 use super::mlp::{Mlp, paper_features};
 use super::models::estimate_of;
-use super::operators::{GemmSize, gemm_bytes, with_images};
+use super::operators::{GemmSize, gemm_bytes, with_one_query, with_sequences};
 use super::prediction::Estimate;
 use super::roofline;
 use super::structured::{self, structured_us};
+use super::trace_error::trace_error;
 use super::work::{Family, Shape, Work, element_bytes, element_bytes_of};
 
 /// What is asked for a domain on a device: of the candidates, the one with the least error on held-out rows.
@@ -55,8 +56,8 @@ impl Choice {
 pub struct Fit {
     /// What it covers.
     pub domain: Domain,
-    /// Devices it holds for, by id; the first is the one measured, the others have the same chip, and where they were measured, too, it
-    /// holds for the sizes that were not.
+    /// Devices it holds for, by id; the first is the one measured, the others have the same chip, the nearest first, and where they were
+    /// measured, too, it holds for the sizes that were not.
     pub devices: Vec<String>,
     /// What is asked.
     #[serde(default)]
@@ -135,8 +136,8 @@ fn unknown_lead() -> f64 {
 struct Part<'w> {
     /// Its time in µs.
     kernel: f64,
-    /// What was measured, or would be within the sizes that were, and the time of its whole call.
-    nearest: (Cow<'w, Work>, f64),
+    /// What was measured, or would be among the sizes that were, with the time of its whole call and its share of the correction.
+    nearest: Vec<(Cow<'w, Work>, f64, f64)>,
     /// Of the call to its kernel, by [`CallOverhead::sensitivity`]; 0 where nothing corrects it.
     sensitivity: f64,
     extrapolated: bool,
@@ -160,18 +161,24 @@ impl Fit {
         CallOverhead { us: self.host_floor_us, before: self.host_before }
     }
 
-    /// The structured model's parameters on `device`: where its memory is not that of the measured one, the rate of the cache, which
-    /// they give as a share of the memory's, stays what it is.
+    /// The structured model's parameters on `device`: where another card of the measured one's chip has another memory, the rate of the
+    /// cache, which they give as a share of the memory's, stays what it is. Of another chip it is another cache.
     pub fn parameters_on(&self, device: &DeviceProfile) -> Cow<'_, [f64]> {
         let ratio = self.dram_gb_s * 1e9 / device.dram_bandwidth.0;
+        let is_of_chip = std::iter::once(&device.id).chain(&device.lineage).any(|id| self.devices.contains(id));
         match structured::cache_rate(self.domain) {
-            Some(at) if ratio > 0.0 && self.devices.first() != Some(&device.id) => {
+            Some(at) if ratio > 0.0 && is_of_chip && self.devices.first() != Some(&device.id) => {
                 let mut parameters = self.parameters.clone();
                 parameters[at] *= ratio;
                 Cow::Owned(parameters)
             }
             _ => Cow::Borrowed(&self.parameters),
         }
+    }
+
+    /// Place of `device` among those it holds for.
+    fn place_of(&self, device: &str) -> Option<usize> {
+        self.devices.iter().position(|id| id == device)
     }
 
     /// Time in µs of a whole call, host floor included: what the fit was fitted to.
@@ -233,15 +240,17 @@ impl Fit {
     fn estimates(&self, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let parts: Vec<Part<'_>> = works.iter().map(|work| self.part(work, device)).collect();
         let corrected = parts.iter().filter(|part| part.sensitivity > 0.0);
-        let calls: Vec<(&Work, f64)> = corrected.map(|part| (part.nearest.0.as_ref(), part.nearest.1)).collect();
+        let nearest = corrected.flat_map(|part| &part.nearest);
+        let calls: Vec<(&Work, f64)> = nearest.map(|(work, whole, _)| (work.as_ref(), *whole)).collect();
         let mut corrections = self.corrections(&calls, device).into_iter();
         let error = if self.devices.first() == Some(&device.id) { self.error } else { self.sibling_error };
         let estimate = |part: &Part<'_>| {
-            let correction = if part.sensitivity > 0.0 { corrections.next() } else { None };
-            let Some(correction) = correction else {
+            if part.sensitivity <= 0.0 {
                 let error = self.structured_error.max(self.sibling_error);
                 return estimate_of(part.kernel, Choice::Structured.name(), error, part.extrapolated);
-            };
+            }
+            let shares = part.nearest.iter().map(|(.., share)| share);
+            let correction: f64 = shares.zip(&mut corrections).map(|(share, correction)| share * correction).sum();
             let us = part.kernel * (correction * part.sensitivity).exp();
             let error = error * part.sensitivity + self.structured_error * (1.0 - part.sensitivity);
             estimate_of(us, self.choice.name(), self.of_other_libraries(error), false)
@@ -265,28 +274,65 @@ impl Fit {
         let coverage = self.coverage(work);
         let (covered, extrapolated) = (coverage * alike, coverage <= 0.0 || self.outside(work) > MARGIN);
         if alike <= 0.0 {
-            return Part { kernel, nearest: (Cow::Borrowed(work), kernel), sensitivity: 0.0, extrapolated };
+            return Part { kernel, nearest: Vec::new(), sensitivity: 0.0, extrapolated };
         }
         let sensitivity = self.host().sensitivity(kernel);
         if covered <= 0.0 || sensitivity < LEAST_SENSITIVITY {
-            return Part { kernel, nearest: (Cow::Borrowed(work), kernel), sensitivity: 0.0, extrapolated: true };
+            return Part { kernel, nearest: Vec::new(), sensitivity: 0.0, extrapolated: true };
         }
-        let nearest = self.nearest(work);
-        let whole = self.host().call_us(if let Cow::Owned(nearest) = &nearest { structured(nearest) } else { kernel });
-        Part { kernel, nearest: (nearest, whole), sensitivity: sensitivity * covered, extrapolated }
+        let whole = |near: &Cow<'_, Work>| {
+            self.host().call_us(if let Cow::Owned(nearest) = near { structured(nearest) } else { kernel })
+        };
+        let nearest = match self.domain {
+            Domain::Decode => self.between(work),
+            _ => vec![(self.nearest(work), 1.0)],
+        };
+        let nearest = nearest.into_iter().map(|(near, share)| {
+            let whole = whole(&near);
+            (near, whole, share)
+        });
+        Part { kernel, nearest: nearest.collect(), sensitivity: sensitivity * covered, extrapolated }
+    }
+
+    /// The decoding steps of tables between which `work` lies, with the share that each has by the logarithms of its sizes: tables
+    /// double sequences and keys from row to row, with one query, and trees, asked between two rows, answer as for either.
+    fn between(&self, work: &Work) -> Vec<(Cow<'static, Work>, f64)> {
+        let one = with_one_query(work);
+        let (&Shape::Attention { batch, keys, .. }, &[of_batch, .., of_keys, _]) = (&one.shape, &self.ranges[..])
+        else {
+            return vec![(Cow::Owned(one), 1.0)];
+        };
+        let (of_batch, of_keys) = (doubled_beside(batch, of_batch), doubled_beside(keys, of_keys));
+        let pairs = of_batch.into_iter().flat_map(|first| of_keys.map(|second| (first, second)));
+        let each = |((batch, of_batch), (keys, of_keys)): ((u64, f64), (u64, f64))| {
+            (Cow::Owned(with_sequences(&one, (batch, keys))), of_batch * of_keys)
+        };
+        pairs.map(each).filter(|(_, share)| *share > 0.0).collect()
     }
 
     /// The product within the sizes measured that is nearest to `work`; anything else as it is.
     fn nearest<'w>(&self, work: &'w Work) -> Cow<'w, Work> {
-        let &Shape::Gemm { batch, m, n, k } = &work.shape else { return Cow::Borrowed(work) };
-        let [.., bounds_m, bounds_n, bounds_k] = self.ranges[..] else { return Cow::Borrowed(work) };
-        let within = |size: u64, (least, most): (f32, f32)| {
-            let [least, most] = [least, most].map(|log| f64::from(log).exp2().round() as u64);
-            size.clamp(least.min(most).max(1), most.max(1))
+        let within = self.resized(work, |size, (least, most)| size.clamp(least.min(most).max(1), most.max(1)));
+        within.map_or(Cow::Borrowed(work), Cow::Owned)
+    }
+
+    /// The product `work` with what lies below the sizes measured raised to the least of them; `None` where nothing does.
+    pub(super) fn raised(&self, work: &Work) -> Option<Work> {
+        self.resized(work, |size, (least, _)| size.max(least))
+    }
+
+    /// A product with rows, columns and sums of other sizes, given their own and the range measured; `None` where all stay.
+    fn resized(&self, work: &Work, size: impl Fn(u64, (u64, u64)) -> u64) -> Option<Work> {
+        let (&Shape::Gemm { batch, m, n, k }, [.., of_m, of_n, of_k]) = (&work.shape, &self.ranges[..]) else {
+            return None;
         };
-        let (rows, columns, depth) = (within(m, bounds_m), within(n, bounds_n), within(k, bounds_k));
+        let new = |old: u64, &(least, most): &(f32, f32)| {
+            let [least, most] = [least, most].map(|log| f64::from(log).exp2().round() as u64);
+            size(old, (least, most))
+        };
+        let (rows, columns, depth) = (new(m, of_m), new(n, of_n), new(k, of_k));
         if (rows, columns, depth) == (m, n, k) {
-            return Cow::Borrowed(work);
+            return None;
         }
         let share = |now: [u64; 2], then: [u64; 2]| {
             let [now, then] = [now, then].map(|sizes| sizes[0] as f64 * sizes[1] as f64);
@@ -294,7 +340,7 @@ impl Fit {
         };
         let factors = share([depth, rows.saturating_add(columns)], [k, m.saturating_add(n)]);
         let scaled = |bytes: Bytes, by: f64| Bytes((bytes.0 as f64 * by) as u64);
-        Cow::Owned(Work {
+        Some(Work {
             shape: Shape::Gemm { batch, m: rows, n: columns, k: depth },
             read: scaled(work.read, factors),
             written: scaled(work.written, share([rows, columns], [m, n])),
@@ -325,6 +371,16 @@ impl Fit {
             return 0.0;
         }
         share(self.outside(work), if self.domain.is_product() { FADE } else { MARGIN })
+    }
+
+    /// Whether `work` lies among what was measured.
+    pub(super) fn covers(&self, work: &Work) -> bool {
+        self.coverage(work) >= 1.0
+    }
+
+    /// Whether attention was measured over more keys than queries.
+    pub(super) fn has_longer_keys(&self) -> bool {
+        matches!(self.ranges[..], [_, _, queries, keys, _] if keys.1 > queries.1)
     }
 
     /// How far the sizes of `work` lie outside those measured, in powers of two.
@@ -360,7 +416,8 @@ pub struct Fits {
 }
 
 impl Fits {
-    /// Adds `fit`; it replaces what was measured on the same device in its domain, and comes before what was on others of the chip.
+    /// Adds `fit`; it replaces what was measured on the same device in its domain, and comes before what was on others of the chip, of
+    /// which nearer ones come first.
     ///
     /// # Errors
     /// The wrong number of parameters.
@@ -374,7 +431,8 @@ impl Fits {
         }
         for (place, device) in fit.devices.iter().enumerate() {
             let fits = index.entry(device.clone()).or_default();
-            fits.insert(if place == 0 { 0 } else { fits.len() }, at);
+            let is_nearer = |other: &usize| self.measured[*other].place_of(device) <= Some(place);
+            fits.insert(if place == 0 { 0 } else { fits.iter().take_while(|other| is_nearer(other)).count() }, at);
         }
         self.measured.push(Arc::new(fit));
         Ok(())
@@ -401,7 +459,7 @@ impl Fits {
     }
 
     /// The fits of `domain` for the device `id`, its own first, then those of its chip.
-    fn of_chip(&self, domain: Domain, id: &str) -> impl Iterator<Item = &Fit> {
+    pub(super) fn of_chip(&self, domain: Domain, id: &str) -> impl Iterator<Item = &Fit> {
         let places = self.index.get(&domain).and_then(|devices| devices.get(id));
         places.into_iter().flatten().filter_map(|&at| self.measured.get(at)).map(AsRef::as_ref)
     }
@@ -416,70 +474,8 @@ impl Fits {
         self.unseen.get(&domain)
     }
 
-    /// The times of `works` on `device` with the fit for it, else with the parameters for unseen devices.
-    ///
-    /// A product that may round its factors takes no longer than one that may not: the library chooses between both kinds of kernel.
-    /// Where no table has a product in few bits, it takes no longer, beyond what both models err by, than in more.
-    pub fn estimates(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
-        let mut estimates = self.of_domain(domain, works, device);
-        let is_measured = self.of_chip(domain, &device.id).next().is_some();
-        if domain.is_product() {
-            for (estimate, &work) in estimates.iter_mut().zip(works) {
-                // Corrections by a device's own table may say that 8 bits are slower.
-                let is_asked = match domain {
-                    Domain::Gemm8 => !is_measured || estimate.model != Choice::StructuredTrees.name(),
-                    _ => domain == Domain::Tf32 || estimate.extrapolated,
-                };
-                if is_asked {
-                    *estimate = self.no_slower_than_wider(*estimate, work, device, is_measured);
-                }
-            }
-        }
-        if domain == Domain::Conv {
-            self.no_slower_than_more_images(&mut estimates, works, device);
-        }
-        estimates
-    }
-
-    /// Lets no convolution take longer than one of twice, four or eight times the images that tables cover, which the library could
-    /// do in its place: what was fitted to few batches rises and falls between them, and at their border.
-    fn no_slower_than_more_images(&self, estimates: &mut [Estimate], works: &[&Work], device: &DeviceProfile) {
-        for times in MORE_IMAGES {
-            let larger: Vec<Work> = works.iter().map(|work| with_images(work, times)).collect();
-            let others = self.of_domain(Domain::Conv, &larger.iter().collect::<Vec<_>>(), device);
-            for (estimate, other) in estimates.iter_mut().zip(others) {
-                if !other.extrapolated && other.duration < estimate.duration {
-                    let Estimate { error, extrapolated, .. } = *estimate;
-                    *estimate = Estimate { error: error.max(other.error), extrapolated, ..other };
-                }
-            }
-        }
-    }
-
-    /// `estimate` of a product, or where that is less what the same product takes in more bits.
-    ///
-    /// # Arguments
-    /// `is_measured`: whether such products were measured on the device, which may contradict the order by as much as both may err.
-    fn no_slower_than_wider(
-        &self,
-        estimate: Estimate,
-        work: &Work,
-        device: &DeviceProfile,
-        is_measured: bool,
-    ) -> Estimate {
-        let Some(wider) = wider(work, device) else { return estimate };
-        let Some(domain) = Domain::of(&wider) else { return estimate };
-        let Some(other) = self.estimates(domain, &[&wider], device).pop() else { return estimate };
-        if work.precision == Precision::Tf32 {
-            return if other.duration < estimate.duration { other } else { estimate };
-        }
-        let error = estimate.error.max(other.error);
-        let slack = if is_measured { 1.0 + f64::from(estimate.error) + f64::from(other.error) } else { 1.0 };
-        let duration = other.duration.scale(slack);
-        if duration < estimate.duration { Estimate { duration, error, ..other } } else { estimate }
-    }
-
-    fn of_domain(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
+    /// What fits say, before what a library may do instead.
+    pub(super) fn of_domain(&self, domain: Domain, works: &[&Work], device: &DeviceProfile) -> Vec<Estimate> {
         let own = |domain: Domain| {
             let known = std::iter::once(&device.id).chain(&device.lineage);
             known.map(|id| self.of_chip(domain, id).collect::<Vec<_>>()).find(|fits| !fits.is_empty())
@@ -487,7 +483,9 @@ impl Fits {
         // Of products in TF32 a GPU's own in 16 bits say more than other GPUs' in TF32.
         let alike = || (domain == Domain::Tf32).then(|| own(Domain::Gemm16)).flatten();
         let of_maker = || self.of_maker(domain, device).map(|fit| vec![fit]);
-        let Some(fits) = own(domain).or_else(alike).or_else(of_maker) else {
+        let of_chip = own(domain).or_else(alike);
+        let own_chip = of_chip.is_some();
+        let Some(fits) = of_chip.or_else(of_maker) else {
             return works.iter().map(|work| self.shared(domain, work, device)).collect();
         };
         let estimates = fits[0].estimates(works, device);
@@ -499,6 +497,7 @@ impl Fits {
                 Some((share, other)) => between(own, other.estimate(work, device), share),
                 None => own,
             };
+            let estimate = if own_chip { estimate } else { of_unmeasured(estimate, work, device) };
             if is_measured_at_all_widths(work) { estimate } else { at_least(estimate, work, device) }
         };
         works.iter().zip(estimates).map(each).collect()
@@ -519,7 +518,7 @@ impl Fits {
         let of_nvidia = structured_us(domain, work, device, &self.parameters_unseen(domain, device));
         let us = if domain == Domain::Attention && device.is_amd { of_nvidia / AMD_ATTENTION } else { of_nvidia };
         let error = self.unseen.get(&domain).map_or(UNFITTED_ERROR, |unseen| unseen.error);
-        estimate_of(us, "structured-unseen", error, true)
+        of_unmeasured(estimate_of(us, "structured-unseen", error, true), work, device)
     }
 
     fn parameters_unseen(&self, domain: Domain, device: &DeviceProfile) -> Vec<f64> {
@@ -528,6 +527,9 @@ impl Fits {
             unseen.map_or_else(|| structured::default_values(domain), |unseen| unseen.parameters.clone());
         let starts = unseen.map_or(1.0, |unseen| unseen.floor_starts);
         parameters[structured::START_US] = starts * device.kernel_start.secs() * 1e6;
+        if domain == Domain::Decode && device.is_amd {
+            parameters[structured::COMPUTE] *= AMD_ATTENTION;
+        }
         parameters
     }
 
@@ -536,6 +538,13 @@ impl Fits {
         let own = self.find(domain, &device.id);
         own.map_or_else(|| self.parameters_unseen(domain, device), |fit| fit.parameters_on(device).into_owned())
     }
+}
+
+/// `estimate` on a GPU of which nothing was measured: on one of AMD, whose libraries the errors of tables, of GPUs of NVIDIA, say nothing of,
+/// it states no less than kernels of AMD's traces showed.
+fn of_unmeasured(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate {
+    let error = if device.is_amd { estimate.error.max(trace_error(work, true)) } else { estimate.error };
+    Estimate { error, ..estimate }
 }
 
 /// 1 where nothing lies outside, falling to 0 over `width`.
@@ -548,24 +557,6 @@ fn between(own: Estimate, other: Estimate, share: f64) -> Estimate {
     let [a, b] = [own, other].map(|estimate| (estimate.duration.0 as f64).max(1.0).ln());
     let duration = DurNs((share * a + (1.0 - share) * b).exp().round() as i64);
     Estimate { duration, error: own.error.max(other.error), ..other }
-}
-
-/// How many times as many images a convolution is compared with.
-const MORE_IMAGES: [u64; 3] = [2, 4, 8];
-
-/// The product `work` with factors in the next more bits that `device` has units for.
-fn wider(work: &Work, device: &DeviceProfile) -> Option<Work> {
-    // Products in 8 bits give 16.
-    let (precisions, read, written): (&[Precision], u64, u64) = match work.precision {
-        Precision::Fp8Tensor | Precision::Int8Tensor => (&[Precision::Bf16Tensor, Precision::Fp16Tensor], 2, 1),
-        Precision::Bf16Tensor | Precision::Fp16Tensor => (&[Precision::Tf32, Precision::Fp32], 2, 2),
-        Precision::Tf32 => (&[Precision::Fp32], 1, 1),
-        _ => return None,
-    };
-    let precision = *precisions.iter().find(|precision| device.peak.contains_key(precision))?;
-    let more = |bytes: Bytes, times: u64| Bytes(bytes.0.saturating_mul(times));
-    let (read, written) = (more(work.read, read), more(work.written, written));
-    Some(Work { read, written, precision, ..work.clone() })
 }
 
 /// Whether tables have rows of `work`'s elements at widths that no vector fits: softmax of 32 bits. Products of odd sizes and permuted

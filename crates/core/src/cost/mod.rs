@@ -2,6 +2,7 @@
 //!
 //! Uses the graph's operands and device profiles; knows no scenario and no simulator.
 
+mod alternatives;
 pub mod analytical;
 pub mod anchor;
 pub mod call_overhead;
@@ -28,6 +29,7 @@ pub mod mlp;
 pub mod models;
 pub mod operators;
 pub mod overhead;
+mod padding;
 pub mod parameterised;
 pub mod parts;
 pub mod plan;

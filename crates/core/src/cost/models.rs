@@ -257,7 +257,9 @@ impl CostModels {
         if !device.is_known() {
             return None;
         }
-        let estimate = by_algorithm(self.unscaled(&without_choice(work), device, fitted)?, work, device);
+        let by_library = without_choice(work);
+        let estimate = self.by_padding(self.unscaled(&by_library, device, fitted)?, &by_library, device);
+        let estimate = by_algorithm(estimate, work, device);
         let estimate = Estimate { duration: estimate.duration.max(roofline::least(work, device)), ..estimate };
         let scale = ScaleKind::of(work).and_then(|kind| self.scales.get(&(device.id.clone(), kind)));
         let Some(scale) = scale else { return Some(estimate) };

@@ -71,11 +71,12 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
 }
 
 /// Devices of the same chip: the fit of the first holds for the others.
-pub(super) const SIBLINGS: [&[&str]; 6] = [
+pub(super) const SIBLINGS: [&[&str]; 7] = [
     &["V100-PCIe", "V100", "V100-32", "GV100"],
     &["P100", "P100-SXM2"],
     &["A100-40-PCIe", "A100-40", "A100-80", "A100-80-PCIe"],
     &["A100-80", "A100-40", "A100-80-PCIe", "A100-40-PCIe"],
+    &["A100-80-PCIe", "A100-80", "A100-40", "A100-40-PCIe"],
     &["H100-SXM", "H200"],
     &["B200", "GB200", "B300", "GB300"],
 ];

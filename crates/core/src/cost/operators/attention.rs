@@ -66,6 +66,34 @@ pub(crate) fn kv_heads(work: &Work) -> f64 {
     (work.read.0.saturating_sub(work.written.0) as f64 / per_head.max(1.0)).max(1.0)
 }
 
+/// The forward pass `work` of attention with one query to a sequence; other work as it is.
+pub(crate) fn with_one_query(work: &Work) -> Work {
+    let mut one = work.clone();
+    if let Shape::Attention { queries, backward: false, .. } = &mut one.shape {
+        let all = std::mem::replace(queries, 1).max(1);
+        let cached = work.read.0.saturating_sub(work.written.0);
+        one.written = Bytes(work.written.0 / all);
+        one.read = Bytes(cached) + one.written;
+        one.flop = Flop(work.flop.0 / all as f64);
+    }
+    one
+}
+
+/// The forward pass `work` of attention of `batch` sequences over `keys` keys each; other work as it is.
+pub(crate) fn with_sequences(work: &Work, (sequences, length): (u64, u64)) -> Work {
+    let mut changed = work.clone();
+    if let Shape::Attention { batch, keys, backward: false, .. } = &mut changed.shape {
+        let times = |bytes: u64, (now, then): (u64, u64)| bytes / then.max(1) * now;
+        let cached = work.read.0.saturating_sub(work.written.0);
+        changed.written = Bytes(times(work.written.0, (sequences, *batch)));
+        changed.read = Bytes(times(times(cached, (sequences, *batch)), (length, *keys))) + changed.written;
+        let more = [(sequences, *batch), (length, *keys)].map(|(now, then)| now as f64 / then.max(1) as f64);
+        changed.flop = Flop(work.flop.0 * more[0] * more[1]);
+        (*batch, *keys) = (sequences, length);
+    }
+    changed
+}
+
 /// The forward pass whose gradient `gradient` is; other work as it is.
 pub(crate) fn attention_forward(gradient: &Work) -> Work {
     let mut work = gradient.clone();
@@ -178,6 +206,19 @@ mod tests {
         let shared = AttentionSize { kv_heads: 2, ..SIZE };
         let gradient = attention_work(&shared, true, DType::Bf16);
         assert_eq!(attention_forward(&gradient), attention_work(&shared, false, DType::Bf16));
+    }
+
+    #[test]
+    fn other_sequences_and_a_single_query_leave_the_rest_as_it_is() {
+        let few = AttentionSize { kv_heads: 2, queries: 4, keys: 500, ..SIZE };
+        let work = attention_work(&few, false, DType::Bf16);
+        let one = attention_work(&AttentionSize { queries: 1, ..few }, false, DType::Bf16);
+        let found = with_one_query(&work);
+        assert_eq!((found.read, found.written, &found.shape), (one.read, one.written, &one.shape));
+        let more = attention_work(&AttentionSize { batch: 4, keys: 512, ..few }, false, DType::Bf16);
+        let found = with_sequences(&work, (4, 512));
+        assert_eq!((found.read, found.written, &found.shape), (more.read, more.written, &more.shape));
+        assert!((found.flop.0 / more.flop.0 - 1.0).abs() < 1e-9);
     }
 
     #[test]

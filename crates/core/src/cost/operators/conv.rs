@@ -115,6 +115,31 @@ pub(crate) fn product(work: &Work) -> Cow<'_, Work> {
     Cow::Owned(Work { family: Family::Gemm, shape: Shape::Gemm { batch: groups, m, n, k }.possible(), ..work.clone() })
 }
 
+/// The convolution `work`, any pass of it, with channels rounded up to whole accesses of `whole` elements, and the tensors that are copied for
+/// it: bytes of each as it is and as it is rounded up. `None` of other work and of groups, and where nothing is rounded up.
+pub(crate) fn with_whole_channels(work: &Work, whole: u64) -> Option<(Work, Vec<(u64, u64)>)> {
+    let mut padded = work.clone();
+    let weight = weight_bytes(work)?;
+    let Shape::Conv { batch, channels_in, channels_out, out_h, out_w, groups: 1, .. } = &mut padded.shape else {
+        return None;
+    };
+    let output = elements(&[*batch, *channels_out, *out_h, *out_w]).saturating_mul(element_bytes(work));
+    let input = work.bytes().0.saturating_sub(weight).saturating_sub(output);
+    let (from, to) = (*channels_in, *channels_out);
+    (*channels_in, *channels_out) = (from.next_multiple_of(whole), to.next_multiple_of(whole));
+    let grown = |bytes: u64, (now, then): (u64, u64)| (bytes as f64 * now as f64 / then.max(1) as f64) as u64;
+    let of_input = (input, grown(input, (*channels_in, from)));
+    let of_output = (output, grown(output, (*channels_out, to)));
+    let of_weight = (weight, grown(grown(weight, (*channels_in, from)), (*channels_out, to)));
+    let tensors = [of_input, of_weight, of_output];
+    let written = tensors.iter().find(|(old, _)| *old == work.written.0)?.1;
+    let all: u64 = tensors.iter().map(|(_, new)| new).sum();
+    (padded.read, padded.written) = (Bytes(all.saturating_sub(written)), Bytes(written));
+    padded.flop = Flop(work.flop.0 * (*channels_in * *channels_out) as f64 / (from * to).max(1) as f64);
+    let copied: Vec<(u64, u64)> = tensors.into_iter().filter(|(old, new)| old != new).collect();
+    (!copied.is_empty()).then_some((padded, copied))
+}
+
 /// Bytes of the weight of the convolution `work`; `None` of other work.
 fn weight_bytes(work: &Work) -> Option<u64> {
     let &Shape::Conv { channels_in, channels_out, r, s, groups, .. } = &work.shape else { return None };
@@ -239,6 +264,26 @@ mod tests {
             let larger = ConvSize { batch: 4 * size.batch, ..size };
             let of = |size| conv_work(size, pass, DType::Fp32, false);
             assert_eq!(with_images(&of(&size), 4), of(&larger));
+        }
+    }
+
+    #[test]
+    fn a_convolution_of_whole_channels_is_one_of_as_many_and_copies_what_is_odd() {
+        for pass in [ConvPass::Forward, ConvPass::InputGradient, ConvPass::WeightGradient] {
+            let of = |channels_in: u64, channels_out: u64| {
+                conv_work(&ConvSize { channels_in, channels_out, ..alexnet_conv1() }, pass, DType::Bf16, false)
+            };
+            let (whole, copied) = with_whole_channels(&of(65, 30), 8).unwrap();
+            assert_eq!(whole, of(72, 32), "{pass:?}");
+            assert_eq!(copied.len(), 3);
+            let (_, of_input) = with_whole_channels(&of(65, 64), 8).unwrap();
+            assert_eq!(
+                of_input,
+                [(65, 72), (65 * 64 * 121, 72 * 64 * 121)].map(|(old, new)| {
+                    if old == 65 { (old * 224 * 224 * 2, new * 224 * 224 * 2) } else { (old * 2, new * 2) }
+                })
+            );
+            assert!(with_whole_channels(&of(64, 64), 8).is_none());
         }
     }
 

@@ -73,8 +73,7 @@ pub fn cache_rate(domain: Domain) -> Option<usize> {
             Some(gemm::L2)
         }
         Domain::Norm | Domain::Softmax | Domain::Streaming => Some(streaming::L2),
-        Domain::Decode => Some(decode::CACHE_RATE),
-        Domain::Attention => None,
+        Domain::Attention | Domain::Decode => None,
     }
 }
 

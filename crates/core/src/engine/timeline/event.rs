@@ -77,7 +77,8 @@ pub struct Event<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     bp: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<Args>,
+    /// Beside the event: of a large file most events have few, and the flows none.
+    args: Option<Box<Args>>,
 }
 
 impl<'a> Event<'a> {
@@ -91,12 +92,12 @@ impl<'a> Event<'a> {
         args: Args,
     ) -> Self {
         let dur = Some(TimeNs(end.since(start).0.max(0)));
-        Self { ph: "X", cat, name, pid, tid, ts: start, dur, id: None, bp: None, args: Some(args) }
+        Self { ph: "X", cat, name, pid, tid, ts: start, dur, id: None, bp: None, args: Some(Box::new(args)) }
     }
 
     /// A name for a process or thread.
     pub fn named(kind: &'static str, (pid, tid): (i64, Id), name: String) -> Self {
-        let args = Some(Args { name: Some(name), ..Args::default() });
+        let args = Some(Box::new(Args { name: Some(name), ..Args::default() }));
         Self {
             ph: "M",
             cat: "__metadata",
@@ -113,7 +114,7 @@ impl<'a> Event<'a> {
 
     /// Memory that is given (bytes above 0) or taken.
     pub fn memory((pid, tid): (i64, Id), at: TimeNs, args: Args) -> Self {
-        let (cat, name, args) = ("cpu_instant_event", "[memory]".into(), Some(args));
+        let (cat, name, args) = ("cpu_instant_event", "[memory]".into(), Some(Box::new(args)));
         Self { ph: "i", cat, name, pid, tid, ts: at, dur: None, id: None, bp: None, args }
     }
 

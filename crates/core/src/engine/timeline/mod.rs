@@ -108,6 +108,13 @@ impl<'a> Timeline<'a> {
         Self { outcome, graph, operators, added_operators, shown, critical }
     }
 
+    /// The same without a mark on the critical path, which nobody looks at in what is opened again at once.
+    #[must_use]
+    pub(in crate::engine) fn without_path(mut self) -> Self {
+        self.critical.fill(false);
+        self
+    }
+
     fn start(&self, task: TaskId) -> TimeNs {
         self.outcome.schedule.start(&self.outcome.resolved.timed, task)
     }

@@ -28,7 +28,10 @@ impl DrawnOn {
     pub fn of(loaded: &Loaded) -> Self {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let captures = loaded.captures.iter().flat_map(|captures| &captures.files);
-        Self { learn: loaded.learned_from.as_ref().map(|second| absolute(&second.path)), captures: captures.map(absolute).collect() }
+        Self {
+            learn: loaded.learned_from.as_ref().map(|second| absolute(&second.path)),
+            captures: captures.map(absolute).collect(),
+        }
     }
 
     /// This, and what `other` names of which it names nothing: a file that is gone today may be there tomorrow.

@@ -228,9 +228,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_looks_like_what_was_expected_is_told_with_all_its_digits() {
-        let got = |text: &str, figure: f64| {
-            Expectation::parse(text).unwrap().judge(Some(figure)).got
-        };
+        let got = |text: &str, figure: f64| Expectation::parse(text).unwrap().judge(Some(figure)).got;
         assert_eq!(got("iteration = 40ms", 40_000_001.0), "iteration 40000001 ns");
         assert_eq!(got("iteration < 40ms", 40_000_000.0), "iteration 40000000 ns");
         assert_eq!(got("iteration < 40ms", 51e6), "iteration 51.0 ms");

@@ -39,7 +39,10 @@ fn a_mean_overhead_that_its_calls_rule_out_is_refused_wherever_the_database_is_r
     let wrong = in_folder(folder.path(), "wrong.json", &database.to_string());
     for arguments in [vec!["overheads", "--merge", &wrong], vec!["simulate", &sample(GPU), "--overheads", &wrong]] {
         let message = failure(1, &arguments);
-        assert!(message.contains("wrong.json") && message.contains(&format!("`{op}` has mean_us 1000000")), "{message}");
+        assert!(
+            message.contains("wrong.json") && message.contains(&format!("`{op}` has mean_us 1000000")),
+            "{message}"
+        );
         assert!(message.contains("which its calls_us rule out"), "{message}");
     }
 }
@@ -112,7 +115,8 @@ fn numbers_beyond_all_range_are_told_by_their_power_of_ten() {
 #[test]
 fn a_whole_figure_is_no_other_however_near() {
     let folder = tempfile::tempdir().unwrap();
-    let script = in_folder(folder.path(), "batch.retime", "batch 512\nexpect batch = 512\nexpect batch = 512.0000001\n");
+    let script =
+        in_folder(folder.path(), "batch.retime", "batch 512\nexpect batch = 512\nexpect batch = 512.0000001\n");
     let message = failure(3, &["run", &script, &sample(CPU)]);
     assert!(message.contains("line 3: expected batch = 512.0000001, got batch 512"), "{message}");
     assert!(!message.contains("line 2"), "{message}");

@@ -407,7 +407,10 @@ mod tests {
         let doubts = |scale: f64| calibrated(table(12, scale), true).unwrap().doubts;
         assert!(doubts(1.0).is_empty() && doubts(20.0).is_empty());
         let said = doubts(1e3).join("");
-        assert!(said.contains("times as long as A100-80 needs") || said.contains("times as long as Card needs"), "{said}");
+        assert!(
+            said.contains("times as long as A100-80 needs") || said.contains("times as long as Card needs"),
+            "{said}"
+        );
         let hours = calibrated(table(12, 1.0) + "Card,bfloat16,65536,65536,65536,4e6\n", true).unwrap_err().1;
         assert!(hours.to_string().contains("is the unit right?"), "{hours}");
     }

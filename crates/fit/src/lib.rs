@@ -219,7 +219,9 @@ pub enum FitError {
         expected: &'static str,
     },
     /// Too little beside what is held out.
-    #[error("{rows} usable measurements of {domain}, {held_out} of them held out for the error; at least {needed} others are needed, and one held out")]
+    #[error(
+        "{rows} usable measurements of {domain}, {held_out} of them held out for the error; at least {needed} others are needed, and one held out"
+    )]
     TooFewBeside {
         /// How many there are.
         rows: usize,

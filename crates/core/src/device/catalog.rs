@@ -92,7 +92,8 @@ impl Catalog {
                 for alias in &placed.entry.aliases {
                     let meant = before.called(alias).map(|device| device.id.as_str()).filter(|meant| *meant != id);
                     let Some(meant) = meant.filter(|meant| !is_own(meant)) else { continue };
-                    let (place, is_id) = (format!("{}:{}", placed.file, placed.line), comparable(meant) == comparable(alias));
+                    let (place, is_id) =
+                        (format!("{}:{}", placed.file, placed.line), comparable(meant) == comparable(alias));
                     renamed.push(if is_id {
                         format!("{place}: the other name `{alias}` of {id}: it is a device of its own")
                     } else {

@@ -169,9 +169,8 @@ fn check(file: &str, text: &str, device: &str, entry: &Entry) -> Result<(), Cata
     let is_told =
         |(figure, value): &(&Figure, &Spanned<f64>)| **figure != Figure::PeerLinkGbS || *value.get_ref() != 0.0;
     let figures = entry.figures.iter().filter(is_told);
-    let is_part = |(figure, value): &(&Figure, &Spanned<f64>)| {
-        limits::is_count(**figure) && value.get_ref().fract() != 0.0
-    };
+    let is_part =
+        |(figure, value): &(&Figure, &Spanned<f64>)| limits::is_count(**figure) && value.get_ref().fract() != 0.0;
     if let Some((figure, value)) = figures.clone().find(is_part) {
         let (key, written) = (figure.key(), limits::written(*value.get_ref()));
         return bad(value.span(), key, written, "a whole number".to_owned());

@@ -46,7 +46,11 @@ impl Engine {
             }
             let is_last = last.is_none_or(|last| last <= index);
             // Steps behind may bring back what one leads beyond all that is computed.
-            let after = if is_last { Some(outcome.summary.steady_ns) } else { period(&mut so_far, loaded, &in_force[..=index]) };
+            let after = if is_last {
+                Some(outcome.summary.steady_ns)
+            } else {
+                period(&mut so_far, loaded, &in_force[..=index])
+            };
             let alone = Scenario { steps: vec![outcome.scenario.steps[index].clone()], ..Scenario::default() };
             let alone = if is_only && is_last { after } else { self.period(loaded, &alone) };
             outcome.steps[index].alone_ns = alone.map(|alone| alone - base);

@@ -443,7 +443,7 @@ impl Engine {
 }
 
 /// Memory that a node of a trace without times takes while its time is predicted, about.
-const PER_PREDICTED: Bytes = Bytes(8 << 10);
+const PER_PREDICTED: Bytes = Bytes(6 << 10);
 
 /// What scenarios are compared by, of one that is worked out.
 pub fn compared(loaded: &Loaded, resolved: &Resolved) -> DurNs {

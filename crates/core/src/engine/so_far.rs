@@ -46,3 +46,46 @@ impl<'a> SoFar<'a> {
         (self.prefix, self.steps) = (None, Vec::new());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::cost::overhead::Overheads;
+    use crate::engine::Engine;
+    use crate::graph::BuildOptions;
+    use crate::scenario::{Databases, Scenario};
+
+    #[test]
+    fn a_step_is_worked_out_once_while_more_are_put_behind_it() {
+        let (reads, mut engine) = (Arc::new(AtomicUsize::new(0)), Engine::builtin().unwrap());
+        let counted = Arc::clone(&reads);
+        engine.databases = Databases::new(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(Arc::new(Overheads::builtin().unwrap()))
+        });
+        let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample_traces/mlp-b256-fp32-cpu.kineto.json.gz");
+        let loaded =
+            engine.load_bytes(&std::fs::read(trace).unwrap(), "mlp.json.gz", &BuildOptions::default()).unwrap();
+        let lines =
+            ["overheads a.json", "scale name~mm x0.5", "overheads b.json", "scale kind=T2 x2", "overheads c.json"];
+        let all = Scenario::parse(lines).unwrap();
+        let mut so_far = SoFar::new(&loaded);
+        let mut check = |scenario: Scenario, expected: usize| {
+            reads.store(0, Ordering::SeqCst);
+            let found = so_far.resolve(&scenario.steps);
+            assert_eq!(reads.load(Ordering::SeqCst), expected, "{} steps", scenario.steps.len());
+            let anew = scenario::resolve(&loaded.base, &scenario, &loaded.context);
+            assert_eq!((found.changes, found.reports), (anew.changes, anew.reports));
+        };
+        let first = |count: usize| Scenario { steps: all.steps[..count].to_vec(), ..Scenario::default() };
+        for (count, expected) in [(1, 1), (2, 0), (3, 1), (4, 0), (5, 1), (5, 0), (3, 2), (5, 1)] {
+            check(first(count), expected);
+        }
+        let mut other = first(5);
+        other.steps[0].enabled = false;
+        check(other, 2);
+    }
+}

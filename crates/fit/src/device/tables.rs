@@ -79,11 +79,7 @@ impl Tables {
     }
 
     /// The rows of the device recorded as `recorded`, in µs that `device` can reach.
-    pub(super) fn rows_of(
-        &self,
-        recorded: &str,
-        device: &DeviceProfile,
-    ) -> Result<RowsOfDevice, (String, FitError)> {
+    pub(super) fn rows_of(&self, recorded: &str, device: &DeviceProfile) -> Result<RowsOfDevice, (String, FitError)> {
         let (mut rows, mut rounding, mut slower) = (Vec::new(), 0, Vec::new());
         for (file, row) in self.kernels.iter().filter(|(_, row)| row.device == recorded) {
             if let Some((times, than)) = impossible(row, device) {
@@ -103,7 +99,10 @@ impl Tables {
             .then(|| format!("{rounding} {of} in 8 bits: most of their time is the rounding of a factor"));
         let median = stats::median(&mut slower).filter(|&times| times > SLOW);
         let doubt = median.map(|times| {
-            format!("half of the times are {times:.0} times as long as {} needs, or longer: is the unit right?", device.id)
+            format!(
+                "half of the times are {times:.0} times as long as {} needs, or longer: is the unit right?",
+                device.id
+            )
         });
         Ok(RowsOfDevice { rows, left, doubt })
     }

@@ -89,7 +89,9 @@ pub enum OverheadError {
         value: f64,
     },
     /// A mean that its own calls rule out.
-    #[error("overhead database: {kind:?} of `{op}` has mean_us {mean_us}, which its calls_us rule out: from {least:.3} to {most:.3}")]
+    #[error(
+        "overhead database: {kind:?} of `{op}` has mean_us {mean_us}, which its calls_us rule out: from {least:.3} to {most:.3}"
+    )]
     Contradiction {
         /// Which overhead.
         kind: OverheadKind,
@@ -366,11 +368,15 @@ mod tests {
     #[test]
     fn a_mean_that_its_own_calls_rule_out_is_refused() {
         let read = |kind: &str, mean: f64| {
-            let row = format!(r#"{{"type":"{kind}","op":"x","mean_us":{mean},"std_us":0,"count":3,"calls_us":[5,6,40]}}"#);
+            let row =
+                format!(r#"{{"type":"{kind}","op":"x","mean_us":{mean},"std_us":0,"count":3,"calls_us":[5,6,40]}}"#);
             Overheads::from_json(&format!(r#"{{"rows":[{row}]}}"#)).map_err(|error| error.to_string())
         };
         let said = read("T2", 500.0).unwrap_err();
-        assert!(said.contains("T2 of `x` has mean_us 500, which its calls_us rule out: from 0.000 to 23.000"), "{said}");
+        assert!(
+            said.contains("T2 of `x` has mean_us 500, which its calls_us rule out: from 0.000 to 23.000"),
+            "{said}"
+        );
         assert!(read("T1", 1.0).is_err() && read("T4", 0.5).is_err());
         assert!(read("T1", 5.5).is_ok() && read("T4", 1.5).is_ok() && read("T2", 0.5).is_ok());
     }

@@ -146,7 +146,56 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Arguments; absent ones are not written.
+/// What an operator was given.
+#[derive(Debug, Default, Serialize)]
+pub struct Arguments {
+    #[serde(rename = "Input Dims", skip_serializing_if = "Option::is_none")]
+    pub input_dims: Option<Vec<Dims>>,
+    #[serde(rename = "Input Strides", skip_serializing_if = "Option::is_none")]
+    pub input_strides: Option<Vec<Dims>>,
+    #[serde(rename = "Input type", skip_serializing_if = "Option::is_none")]
+    pub input_type: Option<Vec<&'static str>>,
+    #[serde(rename = "Concrete Inputs", skip_serializing_if = "Option::is_none")]
+    pub concrete_inputs: Option<Vec<String>>,
+}
+
+/// What a collective sends, and among whom.
+#[derive(Debug, Default, Serialize)]
+pub struct Message {
+    #[serde(rename = "Collective name", skip_serializing_if = "Option::is_none")]
+    pub collective: Option<String>,
+    #[serde(rename = "Process Group Name", skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    #[serde(rename = "Group size", skip_serializing_if = "Option::is_none")]
+    pub group_size: Option<u32>,
+    #[serde(rename = "In msg nelems", skip_serializing_if = "Option::is_none")]
+    pub in_elements: Option<u64>,
+    #[serde(rename = "dtype", skip_serializing_if = "Option::is_none")]
+    pub element: Option<&'static str>,
+    #[serde(rename = "Seq", skip_serializing_if = "Option::is_none")]
+    pub sequence_in_group: Option<u64>,
+}
+
+/// Memory that is given or taken.
+#[derive(Debug, Default, Serialize)]
+pub struct Memory {
+    #[serde(rename = "Addr", skip_serializing_if = "Option::is_none")]
+    pub address: Option<u64>,
+    #[serde(rename = "Bytes", skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<i64>,
+    #[serde(rename = "Device Type", skip_serializing_if = "Option::is_none")]
+    pub device_type: Option<u32>,
+    #[serde(rename = "Device Id", skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<i64>,
+    #[serde(rename = "Total Allocated", skip_serializing_if = "Option::is_none")]
+    pub total_allocated: Option<u64>,
+    #[serde(rename = "Total Reserved", skip_serializing_if = "Option::is_none")]
+    pub total_reserved: Option<u64>,
+    #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
+    pub holds: Option<&'static str>,
+}
+
+/// Arguments; absent ones are not written. What few events have stands beside: a file has as many of them as events.
 #[derive(Debug, Default, Serialize)]
 pub struct Args {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,40 +212,12 @@ pub struct Args {
     pub bytes: Option<u64>,
     #[serde(rename = "Sequence number", skip_serializing_if = "Option::is_none")]
     pub sequence_number: Option<i64>,
-    #[serde(rename = "Input Dims", skip_serializing_if = "Option::is_none")]
-    pub input_dims: Option<Vec<Dims>>,
-    #[serde(rename = "Input Strides", skip_serializing_if = "Option::is_none")]
-    pub input_strides: Option<Vec<Dims>>,
-    #[serde(rename = "Input type", skip_serializing_if = "Option::is_none")]
-    pub input_type: Option<Vec<&'static str>>,
-    #[serde(rename = "Concrete Inputs", skip_serializing_if = "Option::is_none")]
-    pub concrete_inputs: Option<Vec<String>>,
-    #[serde(rename = "Collective name", skip_serializing_if = "Option::is_none")]
-    pub collective: Option<String>,
-    #[serde(rename = "Process Group Name", skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    #[serde(rename = "Group size", skip_serializing_if = "Option::is_none")]
-    pub group_size: Option<u32>,
-    #[serde(rename = "In msg nelems", skip_serializing_if = "Option::is_none")]
-    pub in_elements: Option<u64>,
-    #[serde(rename = "dtype", skip_serializing_if = "Option::is_none")]
-    pub element: Option<&'static str>,
-    #[serde(rename = "Seq", skip_serializing_if = "Option::is_none")]
-    pub sequence_in_group: Option<u64>,
-    #[serde(rename = "Addr", skip_serializing_if = "Option::is_none")]
-    pub address: Option<u64>,
-    #[serde(rename = "Bytes", skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<i64>,
-    #[serde(rename = "Device Type", skip_serializing_if = "Option::is_none")]
-    pub device_type: Option<u32>,
-    #[serde(rename = "Device Id", skip_serializing_if = "Option::is_none")]
-    pub device_id: Option<i64>,
-    #[serde(rename = "Total Allocated", skip_serializing_if = "Option::is_none")]
-    pub total_allocated: Option<u64>,
-    #[serde(rename = "Total Reserved", skip_serializing_if = "Option::is_none")]
-    pub total_reserved: Option<u64>,
-    #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
-    pub holds: Option<&'static str>,
+    #[serde(flatten)]
+    pub arguments: Option<Box<Arguments>>,
+    #[serde(flatten)]
+    pub message: Option<Box<Message>>,
+    #[serde(flatten)]
+    pub memory: Option<Box<Memory>>,
     #[serde(rename = "retime work", skip_serializing_if = "Option::is_none")]
     pub work: Option<StatedWork>,
     /// Where the event itself is written elsewhere.

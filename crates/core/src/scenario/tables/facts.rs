@@ -413,7 +413,8 @@ mod tests {
 
     #[test]
     fn messages_are_told_once_and_fit_a_memory() {
-        let read = |text: &str| TableFacts::from_toml(&format!("[[collective]]\n{text}")).map_err(|error| error.to_string());
+        let read =
+            |text: &str| TableFacts::from_toml(&format!("[[collective]]\n{text}")).map_err(|error| error.to_string());
         let bytes = Err("collective 1: bytes must be from 1 to 2^40".to_owned());
         assert_eq!(read("bytes = 9223372036854775807"), bytes);
         assert_eq!(read("bytes = 0"), bytes);

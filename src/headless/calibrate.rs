@@ -1,6 +1,6 @@
 //! `calibrate`: tables of measurements → a device file, and how wrong its fits are.
 
-use std::io::{self, Write};
+use std::io::{self, Write, stderr};
 
 use color_eyre::eyre::{Result, eyre};
 use serde::Serialize;
@@ -9,6 +9,7 @@ use crate::cli::{CalibrateArgs, CalibrateModel};
 use crate::config::Config;
 use crate::session::{Engine, Overwrite, read_table, write_new};
 use retime_core::cost::ErrorSummary;
+use retime_core::intern::printable;
 use retime_fit::{DeviceCalibration, DomainReport, FamilyUse, Model, Target, calibrate_device};
 
 use super::{input, output};
@@ -22,6 +23,7 @@ struct Answer<'a> {
     rows: &'a [DomainReport],
     unused: &'a [String],
     families: &'a [FamilyUse],
+    doubts: &'a [String],
 }
 
 /// Runs the command.
@@ -66,7 +68,11 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
         rows: &found.report,
         unused: &found.unused,
         families: &found.families,
+        doubts: &found.doubts,
     };
+    for doubt in &found.doubts {
+        let _ = writeln!(stderr(), "retime: doubtful-times: {}", printable(doubt));
+    }
     output::write(&args.output, &answer, |out| describe(&found, &answer, out), || table(&found.report))?;
     Ok(())
 }

@@ -64,7 +64,7 @@ pub fn paths(loaded: &Loaded) -> Vec<String> {
 /// Expands globs that the shell left alone.
 ///
 /// # Errors
-/// A pattern is malformed or matches nothing.
+/// A pattern matches nothing.
 pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for argument in arguments {
@@ -74,9 +74,9 @@ pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>> {
             continue;
         }
         let before = found.len();
-        found.extend(glob::glob(&text).map_err(|error| eyre!("{text}: {error}"))?.filter_map(Result::ok));
+        found.extend(glob::glob(&text).into_iter().flatten().filter_map(Result::ok));
         if found.len() == before {
-            return Err(eyre!("{text}: no file matches this pattern"));
+            return Err(eyre!("{text}: no such file, and no file matches it as a pattern"));
         }
     }
     Ok(found)

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use color_eyre::eyre::{Result, eyre};
 
 use crate::cli::{Iteration, ScenarioCommand};
-use crate::session::{Engine, Loaded, Outcome, read_table_facts};
+use crate::session::{Engine, Loaded, Outcome, read_table_facts, trace_fingerprint};
 use retime_core::analysis::edited::Edited;
 use retime_core::analysis::lanes::Times;
+use retime_core::engine::UNMEASURED;
 use retime_core::graph::iteration::{Step, steps};
 use retime_core::graph::{BuildOptions, IterationChoice};
 use retime_core::intern::printable;
@@ -28,6 +29,14 @@ pub struct Opened {
     pub edited: Edited,
 }
 
+/// What the edits of a job are evaluated with.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    args: &'a ScenarioCommand,
+    /// What `resize-batch` learns from.
+    second: Option<&'a Loaded>,
+}
+
 impl Opened {
     /// Opens what `args` name and evaluates their edits.
     ///
@@ -37,7 +46,9 @@ impl Opened {
         let engine = Self::engine(args)?;
         let wanted = input::RequestedEdits::read(&engine, &args.scenario)?;
         let loaded = input::open_one(&engine, &args.input.traces, iteration)?;
-        Self::evaluated(engine, loaded, &wanted, args, input::build_options(iteration))
+        let second = Self::second(&engine, args)?;
+        let given = Given { args, second: second.as_ref() };
+        Self::evaluated(engine, loaded, &wanted, given, input::build_options(iteration))
     }
 
     /// Opens what `args` name and looks at every recorded step of it in turn, edits applied; one where none was recorded.
@@ -51,12 +62,14 @@ impl Opened {
         let engine = Self::engine(args)?;
         let wanted = input::RequestedEdits::read(&engine, &args.scenario)?;
         let mut loaded = input::open_one(&engine, &args.input.traces, Iteration::All)?;
+        let second = Self::second(&engine, args)?;
+        let given = Given { args, second: second.as_ref() };
         let mut found = Vec::new();
         for index in of_all_ranks(&mut loaded) {
             let options = BuildOptions { iteration: IterationChoice::Index(index) };
             let step = engine.replay(Arc::clone(&loaded.job), &options)?;
             let name = step.graph.ranks.first().map(|part| part.iteration.clone()).unwrap_or_default();
-            found.push((name, look(Self::evaluated(Arc::clone(&engine), step, &wanted, args, options)?)));
+            found.push((name, look(Self::evaluated(Arc::clone(&engine), step, &wanted, given, options)?)));
         }
         Ok((loaded, found))
     }
@@ -69,14 +82,23 @@ impl Opened {
     pub fn runs(args: &ScenarioCommand, iteration: Iteration) -> Result<Vec<Self>> {
         let engine = Self::engine(args)?;
         let variants = input::RequestedEdits::by_batch(&engine, &args.scenario)?;
-        let mut runs = Vec::new();
+        let second = Self::second(&engine, args)?;
+        let given = Given { args, second: second.as_ref() };
+        let (mut runs, mut recordings) = (Vec::new(), Vec::new());
         let mut evaluate = |loaded: &Loaded, options: BuildOptions| -> Result<()> {
             for wanted in &variants {
-                runs.push(Self::evaluated(Arc::clone(&engine), loaded.clone(), wanted, args, options)?);
+                runs.push(Self::evaluated(Arc::clone(&engine), loaded.clone(), wanted, given, options)?);
             }
             Ok(())
         };
         for mut job in input::open_all(&engine, &args.input.traces, iteration)? {
+            let recording = trace_fingerprint(&job);
+            if recordings.contains(&recording) {
+                let text = format!("{} was recorded once and counts once", input::paths(&job).join(", "));
+                let _ = writeln!(stderr(), "retime: repeated-run: {text}");
+                continue;
+            }
+            recordings.push(recording);
             if iteration != Iteration::All {
                 evaluate(&job, input::build_options(iteration))?;
                 continue;
@@ -97,15 +119,25 @@ impl Opened {
         Ok(Arc::new(engine))
     }
 
+    /// The trace that `--learn` names; that its times are predicted is told on standard error.
+    fn second(engine: &Engine, args: &ScenarioCommand) -> Result<Option<Loaded>> {
+        let Some(path) = &args.learn else { return Ok(None) };
+        let other = input::open_one(engine, std::slice::from_ref(path), Iteration::Default)?;
+        if let Some(warning) = other.unmeasured() {
+            let _ = writeln!(stderr(), "retime: {UNMEASURED}: {}", printable(&warning));
+        }
+        Ok(Some(other))
+    }
+
     fn evaluated(
         engine: Arc<Engine>,
         mut loaded: Loaded,
         wanted: &input::RequestedEdits,
-        args: &ScenarioCommand,
+        Given { args, second }: Given<'_>,
         options: BuildOptions,
     ) -> Result<Self> {
-        if let Some(path) = &args.learn {
-            loaded.learn(&input::open_one(&engine, std::slice::from_ref(path), Iteration::Default)?)?;
+        if let Some(other) = second {
+            loaded.learn(other)?;
         }
         if loaded.refolded(&wanted.scenario).is_some() {
             loaded = engine.reopen(&loaded, &wanted.scenario, &options)?;

@@ -28,7 +28,10 @@ impl DrawnOn {
     pub fn of(loaded: &Loaded) -> Self {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let captures = loaded.captures.iter().flat_map(|captures| &captures.files);
-        Self { learn: loaded.learned_from.as_ref().map(absolute), captures: captures.map(absolute).collect() }
+        Self {
+            learn: loaded.learned_from.as_ref().map(|second| absolute(&second.path)),
+            captures: captures.map(absolute).collect(),
+        }
     }
 
     /// This, and what `other` names of which it names nothing: a file that is gone today may be there tomorrow.
@@ -74,9 +77,18 @@ impl DrawnOn {
         learn.chain(self.captures.iter().map(|path| format!("capture {}", path.display())))
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = String> {
-        let name = |path: &PathBuf| path.file_name().map(|name| printable(&name.to_string_lossy()));
-        self.learn.iter().chain(&self.captures).filter_map(name)
+    /// Each file that this names, and whether `loaded` draws on it, in words.
+    pub(super) fn about(&self, loaded: &Loaded) -> impl Iterator<Item = String> {
+        let found = Self::of(loaded);
+        self.files().map(move |path| {
+            let with = if found.files().any(|found| found == path) { "with" } else { "without" };
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            format!("{with} {}", printable(&name.to_string_lossy()))
+        })
+    }
+
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.learn.iter().chain(&self.captures)
     }
 }
 
@@ -134,7 +146,7 @@ mod tests {
         let resume = || sessions.resume(&engine, open(), &BuildOptions::default());
         let (again, found) = resume();
         assert_eq!(
-            (time(&again), found.as_ref().map(SavedSession::about)),
+            (time(&again), found.map(|found| found.about(&again))),
             (time(&learned), Some("1 step, with second.json.gz".to_owned()))
         );
         std::fs::remove_file(&second).unwrap();
@@ -145,7 +157,8 @@ mod tests {
             assert!(told.sorted().iter().any(|it| it.message.contains("/dev/ptmx: a terminal is no file")));
         }
         let (without, found) = resume();
-        assert_eq!((time(&without), found.map(|found| found.scenario)), (time(&open()), Some(scenario.clone())));
+        assert_eq!((time(&without), found.as_ref().map(|it| &it.scenario)), (time(&open()), Some(&scenario)));
+        assert_eq!(found.unwrap().about(&without), "1 step, without second.json.gz");
         assert!(without.diagnostics().sorted().iter().any(|it| it.code == "session-without"));
     }
 }

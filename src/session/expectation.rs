@@ -129,21 +129,40 @@ impl Expectation {
 
     /// Holds it against `outcome`; a figure that is not known holds nothing.
     pub fn check(&self, outcome: &Outcome) -> Verdict {
-        let figure = (self.figure.of)(outcome);
-        let holds = figure.is_some_and(|figure| self.test.holds(figure));
-        let got = figure.map_or("not known".to_owned(), |figure| shown(figure, self.figure.unit));
+        self.judge((self.figure.of)(outcome))
+    }
+
+    fn judge(&self, figure: Option<f64>) -> Verdict {
+        let (holds, unit) = (figure.is_some_and(|figure| self.test.holds(figure)), self.figure.unit);
+        let got = figure.map_or("not known".to_owned(), |figure| {
+            let short = shown(figure, unit);
+            if holds || short != shown(self.test.value(), unit) { short } else { exact(figure, unit) }
+        });
         Verdict { expected: self.text.clone(), got: format!("{} {got}", self.figure.name), holds }
     }
 }
 
 impl Test {
+    /// What the figure is compared with.
+    fn value(self) -> f64 {
+        match self {
+            Self::Below(value)
+            | Self::AtMost(value)
+            | Self::Above(value)
+            | Self::AtLeast(value)
+            | Self::Equal(value)
+            | Self::Within(_, value) => value,
+        }
+    }
+
     fn holds(self, figure: f64) -> bool {
         match self {
             Self::Below(value) => figure < value,
             Self::AtMost(value) => figure <= value,
             Self::Above(value) => figure > value,
             Self::AtLeast(value) => figure >= value,
-            Self::Equal(value) => (figure - value).abs() <= 1e-9 * value.abs(),
+            // As far as a number with a unit can be read: 1.1 ms is not quite a whole number of ns.
+            Self::Equal(value) => (figure - value).abs() <= 4.0 * f64::EPSILON * value.abs(),
             Self::Within(share, 0.0) => figure.abs() <= share,
             Self::Within(share, middle) => (figure - middle).abs() <= share * middle.abs(),
         }
@@ -170,6 +189,16 @@ fn shown(figure: f64, unit: Unit) -> String {
     }
 }
 
+/// All digits, where a few do not tell a figure from what was expected.
+fn exact(figure: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Time => format!("{figure} ns"),
+        Unit::Share => format!("{} %", 100.0 * figure),
+        Unit::Bytes => format!("{figure} B"),
+        Unit::Count | Unit::Steps => figure.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +219,20 @@ mod tests {
         assert!(holds("replay_error within 1%", -0.009) && !holds("replay_error within 1%", -0.011));
         assert!(holds("iteration within 5% of 10ms", 10.4e6) && !holds("iteration within 5% of 10ms", 10.6e6));
         assert!(holds("batch = 256", 256.0) && !holds("batch = 256", 257.0));
+        assert!(!holds("batch = 512.0000001", 512.0) && !holds("iteration = 40ms", 40_000_001.0));
+        for milliseconds in [0.7, 1.1, 40.3, 999.999, 123_456.789] {
+            let whole: f64 = milliseconds * 1e6;
+            assert!(holds(&format!("iteration = {milliseconds}ms"), whole.round()), "{milliseconds}");
+        }
+    }
+
+    #[test]
+    fn a_figure_that_looks_like_what_was_expected_is_told_with_all_its_digits() {
+        let got = |text: &str, figure: f64| Expectation::parse(text).unwrap().judge(Some(figure)).got;
+        assert_eq!(got("iteration = 40ms", 40_000_001.0), "iteration 40000001 ns");
+        assert_eq!(got("iteration < 40ms", 40_000_000.0), "iteration 40000000 ns");
+        assert_eq!(got("iteration < 40ms", 51e6), "iteration 51.0 ms");
+        assert_eq!(got("memory = 1GiB", 1_073_741_825.0), "memory 1073741825 B");
     }
 
     #[test]

@@ -114,18 +114,18 @@ impl SavedSession {
         *self == Self { trace: self.trace.clone(), drawn_on: self.drawn_on.clone(), ..Self::default() }
     }
 
-    /// What it holds, in a few words: `2 steps, 1 mark`.
-    pub fn about(&self) -> String {
+    /// What it holds, and what of it `loaded` has to go without, in a few words: `2 steps, 1 mark, without second.json`.
+    pub fn about(&self, loaded: &Loaded) -> String {
         let count = |number: usize, noun: &str| match number {
             0 => None,
             1 => Some(format!("1 {noun}")),
             _ => Some(format!("{number} {noun}s")),
         };
-        let iteration = self.iteration.map(|index| format!("iteration {index}"));
+        let without = |index: usize| if modelled_iteration(loaded) == Some(index) { "" } else { "without " };
+        let iteration = self.iteration.map(|index| format!("{}iteration {index}", without(index)));
         let scenarios = count(self.scenarios.len(), "scenario");
         let parts = [count(self.scenario.steps.len(), "step"), scenarios, count(self.marks.len(), "mark"), iteration];
-        let beside = self.drawn_on.names().map(|name| format!("with {name}"));
-        let parts: Vec<String> = parts.into_iter().flatten().chain(beside).collect();
+        let parts: Vec<String> = parts.into_iter().flatten().chain(self.drawn_on.about(loaded)).collect();
         if parts.is_empty() { "the view".to_owned() } else { parts.join(", ") }
     }
 
@@ -393,12 +393,23 @@ fn former_fingerprint(loaded: &Loaded) -> String {
 
 /// Position of the modelled iteration among those recorded, where it is not the one chosen by itself.
 pub fn chosen_iteration(loaded: &Loaded) -> Option<usize> {
+    let (modelled, by_itself) = iterations(loaded)?;
+    modelled.filter(|_| modelled != by_itself)
+}
+
+/// Position of the modelled iteration among those recorded.
+fn modelled_iteration(loaded: &Loaded) -> Option<usize> {
+    iterations(loaded)?.0
+}
+
+/// Positions of the modelled iteration and of the one chosen by itself.
+fn iterations(loaded: &Loaded) -> Option<(Option<usize>, Option<usize>)> {
     let part = loaded.graph.ranks.first()?;
     let trace = loaded.job.ranks.get(part.trace_index)?.trace.as_ref()?;
     let steps = steps(trace);
     let named = |name: &String| steps.iter().position(|step| step.name == *name);
     let by_itself = trace.iteration.as_ref().and_then(named).or_else(|| choose(&steps, IterationChoice::Default));
-    named(&part.iteration).filter(|&modelled| by_itself != Some(modelled))
+    Some((named(&part.iteration), by_itself))
 }
 
 impl Sessions {
@@ -411,7 +422,7 @@ impl Sessions {
             let formers = former_fingerprints(&loaded);
             let _ = formers.iter().find(|former| fs::rename(self.path(former), self.path(&trace)).is_ok());
         }
-        let mut session = match self.read_as(&trace, || former_fingerprints(&loaded)) {
+        let session = match self.read_as(&trace, || former_fingerprints(&loaded)) {
             Ok(found) => found,
             Err(error) => {
                 let mut loaded = loaded;
@@ -421,7 +432,7 @@ impl Sessions {
             }
         };
         let mut loaded = loaded;
-        if let Some(session) = session.as_mut().filter(|_| build.iteration == IterationChoice::Default)
+        if let Some(session) = session.as_ref().filter(|_| build.iteration == IterationChoice::Default)
             && let Some(index) = session.iteration
         {
             let options = BuildOptions { iteration: IterationChoice::Index(index) };
@@ -431,7 +442,6 @@ impl Sessions {
                     loaded = other;
                 }
                 Err(error) => {
-                    session.iteration = None;
                     let text =
                         format!("the last session was of another iteration, which cannot be modelled now: {error}");
                     loaded.notes.add(Severity::Warning, "session-without", &text, None, || text.clone());
@@ -473,7 +483,8 @@ mod tests {
         assert_eq!(sessions.read("00ff").unwrap(), None);
         sessions.write(&session()).unwrap();
         assert_eq!(sessions.read("00ff").unwrap(), Some(session()));
-        assert_eq!(session().about(), "2 steps, 2 scenarios, 2 marks, iteration 3");
+        let loaded = sample::load(&Engine::builtin().unwrap(), &BuildOptions::default()).unwrap();
+        assert_eq!(session().about(&loaded), "2 steps, 2 scenarios, 2 marks, without iteration 3");
         let blank = SavedSession { trace: "00ff".to_owned(), ..SavedSession::default() };
         sessions.write(&blank).unwrap();
         sessions.write(&blank).unwrap();
@@ -609,10 +620,10 @@ mod tests {
         sessions.write(&SavedSession { trace: trace.clone(), iteration: Some(0), ..SavedSession::default() }).unwrap();
         let (resumed, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
         assert_eq!(resumed.graph.ranks[0].iteration, first.graph.ranks[0].iteration);
-        assert_eq!(session.unwrap().iteration, Some(0));
+        assert_eq!(session.unwrap().about(&resumed), "iteration 0");
         sessions.write(&SavedSession { trace: trace.clone(), iteration: Some(99), ..SavedSession::default() }).unwrap();
         let (other, session) = sessions.resume(&engine, open(IterationChoice::Default), &BuildOptions::default());
-        assert_eq!(session.unwrap().iteration, None);
+        assert_eq!(session.unwrap().about(&other), "without iteration 99");
         let gone = other.diagnostics().sorted().iter().any(|found| found.message.contains("another iteration"));
         assert!(gone, "an iteration that is not there is told");
         sessions.write(&SavedSession { trace: trace.clone(), iteration: Some(0), ..SavedSession::default() }).unwrap();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use retime_core::analysis::layers::is_worthwhile;
 use retime_core::engine::ErrorBand;
 use retime_core::scenario::grammar::{Kind, Knob};
-use retime_core::scenario::{Scenario, Step, nearest, parse_step, transforms};
+use retime_core::scenario::{Scenario, Step, nearest, parse_step, short, transforms};
 use retime_core::units::{Bytes, DurNs};
 
 use super::board::is_modelled;
@@ -48,7 +48,7 @@ impl Sweep {
         let (line, argument) = match knobs().find(|known| known.name == knob) {
             Some(known) => (known.line.to_owned(), known.argument),
             None if edit::is_edit(knob) => edit::completed(knob, first)?,
-            None => (format!("scale {} x{first}", selector(knob)), 1),
+            None => (format!("scale {} x{}", selector(knob), short(first)), 1),
         };
         match parse_step(&line) {
             Ok(step) => {

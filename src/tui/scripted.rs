@@ -16,7 +16,7 @@ use super::effect::Effect;
 use super::key::KeyPress;
 use super::load;
 use super::message::Level;
-use super::runner::{Reading, Reply, Runner};
+use super::runner::{Job, Reading, Reply, Runner, Trace};
 use super::update::{Event, update};
 use super::views;
 
@@ -91,22 +91,43 @@ impl ScriptedScreen {
 
     /// Lets everything that was asked for be computed.
     pub fn settle(&mut self) {
+        let mut next = self.advance();
+        while let Some((trace, job)) = next {
+            let (mut so_far, mut job) = (trace.so_far(), job);
+            next = loop {
+                trace.serve(&job, &mut so_far);
+                match self.advance() {
+                    Some((other, further)) if Arc::ptr_eq(&other, &trace) => job = further,
+                    other => break other,
+                }
+            };
+        }
+    }
+
+    /// Carries out what waits and takes in what comes of it, up to something that is to be computed about a trace; `None` once nothing
+    /// is.
+    fn advance(&mut self) -> Option<(Arc<Trace>, Job)> {
         loop {
-            for effect in std::mem::take(&mut self.waiting) {
-                self.carry_out(effect);
-            }
-            let has_served = self.runner.serve_next();
             while let Ok(event) = self.replies.try_recv() {
                 self.take(event);
             }
-            if has_served || !self.waiting.is_empty() {
+            for effect in std::mem::take(&mut self.waiting) {
+                self.carry_out(effect);
+            }
+            if self.runner.serve_request() {
                 continue;
             }
-            if self.app.script.is_some() {
+            if let Some(next) = self.runner.next_job() {
+                return Some(next);
+            }
+            while let Ok(event) = self.replies.try_recv() {
+                self.take(event);
+            }
+            if self.waiting.is_empty() && self.app.script.is_some() {
                 self.take(Event::Idle);
             }
             if self.waiting.is_empty() {
-                return;
+                return None;
             }
         }
     }

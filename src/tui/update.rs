@@ -310,7 +310,7 @@ fn resume(app: &mut App, number: usize, session: &SavedSession) {
             String::new()
         };
         app.view = view.unwrap_or(app.view);
-        let about = session.about();
+        let about = session.about(&work.loaded);
         app.say(Message::note(format!(
             "resumed your last session with this trace: {about}{without}; :fresh starts over"
         )));
@@ -337,7 +337,9 @@ fn reopened(app: &mut App, number: usize, opened: Result<Box<Opened>, String>) -
     let said = if let Some(told) = captured.and_then(|_| captured_operators(graph)) {
         told
     } else if let Some(scaling) = learned {
-        format!("resize-batch now goes by this trace and that at batch {}", scaling.other_batch())
+        let is_unmeasured = work.loaded.learned_from.as_ref().is_some_and(|second| second.unmeasured.is_some());
+        let unmeasured = if is_unmeasured { ", whose times are predicted" } else { "" };
+        format!("resize-batch now goes by this trace and that at batch {}{unmeasured}", scaling.other_batch())
     } else if before.1.as_ref() == Some(&name) && before.0 != graph.ranks.len() {
         format!("{} of {} ranks are simulated now", graph.ranks.len(), graph.rank_count())
     } else {

@@ -254,6 +254,32 @@ fn ranks_that_a_job_does_not_have_are_told() {
     );
 }
 
+#[test]
+fn a_rank_whose_times_are_in_another_unit_is_told() {
+    let of = |rank: u32, unit: f64| {
+        let mut trace = three_steps();
+        trace["distributedInfo"] = json!({"rank": rank, "world_size": 3});
+        for event in trace["traceEvents"].as_array_mut().unwrap() {
+            for key in ["ts", "dur"] {
+                event[key] = (event[key].as_f64().unwrap() * unit).into();
+            }
+        }
+        (["a.rank0.json", "a.rank1.json", "a.rank2.json"][rank as usize], trace.to_string())
+    };
+    let job = |units: [f64; 3]| {
+        let files = [0, 1, 2].map(|rank| of(rank, units[rank as usize]));
+        let loaded = load_all(&files).unwrap().remove(0);
+        assert_eq!(loaded.job.ranks.len(), 3);
+        told(&loaded, "different-units")
+    };
+    assert_eq!(job([1.0; 3]), None);
+    assert_eq!(job([1.0, 3.0, 1.0]), None);
+    for unit in [1e3, 1e-3] {
+        let text = job([1.0, 1.0, unit]).unwrap();
+        assert!(text.contains("of rank 2 lasts") && text.contains("that of the median rank"), "{text}");
+    }
+}
+
 /// A range of a step on the thread of the others, from `ts` on for `dur` µs.
 fn range(name: &str, ts: f64, dur: f64) -> Value {
     json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur})

@@ -95,6 +95,21 @@ fn sizes_are_read_however_they_are_written_and_others_are_not_modelled() {
 }
 
 #[test]
+fn sizes_that_make_another_number_of_elements_are_told() {
+    let with = |elements: u64, element_size: u64| {
+        let mut nodes = nodes(256);
+        for node in &mut nodes[2..5] {
+            node["inputs"][1] = json!([900, 900, 0, elements, element_size, "cpu"]);
+        }
+        told(&alone(&nodes), "contradicting-sizes")
+    };
+    let (message, count) = with(4096, 4).unwrap();
+    assert!(count == 3 && message.contains("a tensor of 4096 elements whose sizes make 1048576"), "{message}");
+    assert_eq!(with(1024 * 1024, 4), None);
+    assert_eq!(with(0, 0), None, "a sparse tensor has no storage of its own");
+}
+
+#[test]
 fn a_node_that_contains_itself_is_told() {
     let mut nodes = nodes(256);
     for node in &mut nodes[2..] {

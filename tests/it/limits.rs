@@ -49,8 +49,19 @@ fn a_script_of_many_steps_takes_no_time_to_speak_of() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("many.txt");
     let open = sample("mlp-b256-fp32-cpu.kineto.json.gz");
-    fs::write(&script, format!("open {}\n{}", open.display(), "step scale name~mm x0.999\n".repeat(300))).unwrap();
+    let steps = "step scale name~mm x0.99\nstep scale name~mm x1.01\n".repeat(500);
+    fs::write(&script, format!("open {}\n{steps}", open.display())).unwrap();
     let output = within(4000, 60, &["run", "--json"], &script);
+    assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_table_of_many_layers_takes_memory_in_proportion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.csv");
+    fs::write(&path, format!("type,input\nrelu,8x64x64x64\n{}", "relu\n".repeat(40_000))).unwrap();
+    let output = within(600, 60, &["info", "--json"], &path);
     assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 

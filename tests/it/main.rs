@@ -68,5 +68,6 @@ mod sweep_command;
 mod terminal;
 mod tidy;
 mod tidy_circles;
+mod told_inputs;
 mod unlike_passes;
 mod written_files;

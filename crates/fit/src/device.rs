@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use self::tables::{Tables, are_whole_calls};
+use self::tables::{RowsOfDevice, Tables, are_whole_calls};
 use super::fit::{FEWEST, FEWEST_QUICK};
 use super::forest::Hyperparameters;
 use super::mlp::MlpConfig;
@@ -96,6 +96,8 @@ pub struct DeviceCalibration {
     pub report: Vec<DomainReport>,
     /// What was read but not used, with the reason.
     pub unused: Vec<String>,
+    /// What speaks against the measurements, although they are used.
+    pub doubts: Vec<String>,
 }
 
 impl DeviceCalibration {
@@ -143,9 +145,11 @@ pub fn calibrate_device(
         families: tables.families.clone(),
         report: Vec::new(),
         unused: tables.unused.clone(),
+        doubts: Vec::new(),
     };
-    let (rows, left) = tables.rows_of(&recorded, &device)?;
+    let RowsOfDevice { rows, left, doubt } = tables.rows_of(&recorded, &device)?;
     found.unused.extend(left);
+    found.doubts.extend(doubt);
     if target.model == Model::Parameterised {
         return found.keep_products(&rows).map_err(whole);
     }
@@ -396,6 +400,26 @@ mod tests {
             models.estimate(&work, catalog.find("Card").unwrap()).unwrap().extrapolated
         };
         assert!(!extrapolated(1024) && extrapolated(1 << 20));
+    }
+
+    #[test]
+    fn a_unit_that_is_a_thousand_off_is_doubted_and_hours_are_none() {
+        let doubts = |scale: f64| calibrated(table(12, scale), true).unwrap().doubts;
+        assert!(doubts(1.0).is_empty() && doubts(20.0).is_empty());
+        let said = doubts(1e3).join("");
+        assert!(
+            said.contains("times as long as A100-80 needs") || said.contains("times as long as Card needs"),
+            "{said}"
+        );
+        let hours = calibrated(table(12, 1.0) + "Card,bfloat16,65536,65536,65536,4e6\n", true).unwrap_err().1;
+        assert!(hours.to_string().contains("is the unit right?"), "{hours}");
+    }
+
+    #[test]
+    fn too_few_rows_beside_those_held_out_say_how_many_there_are_of_both() {
+        let unused = calibrated(table(60, 1.0) + "Card,fp8,256,4096,4096,0.1\n", false);
+        let said = unused.map_or_else(|(_, error)| error.to_string(), |found| found.unused.join("; "));
+        assert!(said.contains("60 usable measurements of gemm16") && said.contains("of them held out"), "{said}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Default for Tuning {
 /// fit, to the last digit.
 ///
 /// # Errors
-/// Fewer than 60 measurements.
+/// Fewer than 60 measurements beside those held out, or none held out.
 pub fn calibrate(
     sample: Sample<'_>,
     prior: FitPrior<'_>,
@@ -93,7 +93,8 @@ pub fn calibrate(
     let (test, train): (Vec<&Measurement>, Vec<&Measurement>) =
         sample.rows.iter().partition(|row| is_held_out(&row.work));
     if train.len() < FEWEST || test.is_empty() {
-        return Err(FitError::TooFew { rows: sample.rows.len(), domain: sample.domain.name(), needed: FEWEST });
+        let (rows, held_out, domain) = (sample.rows.len(), test.len(), sample.domain.name());
+        return Err(FitError::TooFewBeside { rows, held_out, domain, needed: FEWEST });
     }
     let (groups, calls) = training_rows(&sample, prior);
     let training_rows = groups.concat();

@@ -218,6 +218,20 @@ pub enum FitError {
         /// What it may be.
         expected: &'static str,
     },
+    /// Too little beside what is held out.
+    #[error(
+        "{rows} usable measurements of {domain}, {held_out} of them held out for the error; at least {needed} others are needed, and one held out"
+    )]
+    TooFewBeside {
+        /// How many there are.
+        rows: usize,
+        /// How many of them tell the error.
+        held_out: usize,
+        /// Of what.
+        domain: &'static str,
+        /// How many it takes beside those.
+        needed: usize,
+    },
     /// Too little to fit.
     #[error("{rows} usable measurements of {domain}; at least {needed} are needed")]
     TooFew {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use color_eyre::eyre::{Result, eyre};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::cli::{ScenarioCommand, SweepArgs};
 use crate::session::{Loaded, Sweep, SweepPoint, read_text, trace_fingerprint};
@@ -102,7 +101,17 @@ struct Written {
     #[serde(default)]
     replaced: Vec<String>,
     #[serde(default)]
-    diagnostics: Vec<Value>,
+    diagnostics: Vec<Told>,
+}
+
+/// A diagnostic as a shard wrote it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Told {
+    severity: String,
+    code: String,
+    message: String,
+    place: Option<String>,
+    count: u64,
 }
 
 /// A shard's answer, with the name of its file.
@@ -114,7 +123,7 @@ struct Part {
     points: Vec<SweepPoint>,
     batches: Option<u32>,
     replaced: Vec<String>,
-    diagnostics: Vec<Value>,
+    diagnostics: Vec<Told>,
 }
 
 impl Part {
@@ -213,7 +222,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<()> {
     let first = parts.first();
     let traces = first.map(|part| part.traces.clone()).unwrap_or_default();
     let (batches, replaced) = first.map_or((None, Vec::new()), |part| (part.batches, part.replaced.clone()));
-    let mut diagnostics: Vec<Value> = Vec::new();
+    let mut diagnostics: Vec<Told> = Vec::new();
     for diagnostic in parts.iter().flat_map(|part| &part.diagnostics) {
         if !diagnostics.contains(diagnostic) {
             diagnostics.push(diagnostic.clone());
@@ -242,5 +251,5 @@ struct Merged {
     traces: Vec<String>,
     #[serde(flatten)]
     answer: Answer,
-    diagnostics: Vec<Value>,
+    diagnostics: Vec<Told>,
 }

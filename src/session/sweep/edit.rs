@@ -1,6 +1,6 @@
 //! Knobs that are the line of an edit with its last number left out: `resize-op family=gemm 4096->`.
 
-use retime_core::scenario::{current, parse_step, transforms};
+use retime_core::scenario::{current, parse_step, short, transforms};
 
 use super::{Sweep, sizes_around};
 
@@ -20,7 +20,7 @@ pub(super) fn completed(knob: &str, value: f64) -> Result<(String, usize), Strin
     const ARGUMENTS: usize = 8;
     let mut wrong = String::new();
     for lead in LEADS {
-        let line = format!("{}{lead}{value}", knob.trim_end());
+        let line = format!("{}{lead}{}", knob.trim_end(), short(value));
         match parse_step(&line) {
             Ok(step) => {
                 let is_it = |&at: &usize| step.number(at).is_some_and(|number| (number - value).abs() < 1e-9);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::session::{
     Advice, AdvisedOption, Algorithm, Outcome, PublishedChange, Sharding, Sweep, SweepRun, Trials, advise_live,
 };
+use retime_core::engine::SoFar;
 use retime_core::log::{self, Level};
 use retime_core::scenario::tables::Sharder;
 
@@ -17,15 +18,18 @@ use super::request::{Analysis, Finding, Reply};
 
 impl Trace {
     /// Computes what `job` asks for.
-    pub(super) fn serve(&self, job: &Job) {
+    ///
+    /// # Arguments
+    /// `so_far`: what earlier jobs of this trace worked out.
+    pub fn serve(&self, job: &Job, so_far: &mut SoFar<'_>) {
         match &job.analysis {
-            Analysis::Evaluate => self.evaluate(job),
+            Analysis::Evaluate => self.evaluate(job, so_far),
             Analysis::Gains(lines) => self.gains(job, lines),
             Analysis::Published(algorithm) => self.published(job, *algorithm),
             Analysis::Board(lines) => self.board(job, lines),
             Analysis::Sweep(sweep) => self.sweep(job, sweep),
-            Analysis::Plans => self.plans(job),
-            Analysis::Search => self.search(job),
+            Analysis::Plans => self.plans(job, so_far),
+            Analysis::Search => self.search(job, so_far),
             Analysis::Advise(target) => self.advise(job, *target),
         }
     }
@@ -39,8 +43,8 @@ impl Trace {
     }
 
     /// The result at once, then with what each step gains.
-    fn evaluate(&self, job: &Job) {
-        let outcome = self.outcome(job);
+    fn evaluate(&self, job: &Job, so_far: &mut SoFar<'_>) {
+        let outcome = self.host.engine.evaluate_on(so_far, &self.loaded, &job.scenario, job.revision);
         let density = log::timed(Level::Info, "timeline", || DensityIndex::simulated(&self.loaded, &outcome));
         let first = Box::new(outcome.clone());
         self.found(job, Finding::Outcome { outcome: first, density: Some(Arc::new(density)), view_model: None });
@@ -112,11 +116,11 @@ impl Trace {
         }
     }
 
-    fn plans(&self, job: &Job) {
+    fn plans(&self, job: &Job, so_far: &mut SoFar<'_>) {
         let sharding = Sharding::new(&self.loaded, &job.scenario);
         self.found(job, Finding::Plan(Box::new(sharding.traced())));
         for sharder in Sharder::ALL {
-            self.evaluate_waiting();
+            self.evaluate_waiting(so_far);
             if self.queue.is_ended(&job.analysis) {
                 return;
             }
@@ -124,10 +128,10 @@ impl Trace {
         }
     }
 
-    fn search(&self, job: &Job) {
+    fn search(&self, job: &Job, so_far: &mut SoFar<'_>) {
         let sharding = Sharding::new(&self.loaded, &job.scenario);
         let plan = sharding.search(&mut |tried| {
-            self.evaluate_waiting();
+            self.evaluate_waiting(so_far);
             self.found(job, Finding::Searched(tried));
             !self.queue.is_ended(&job.analysis)
         });
@@ -135,9 +139,9 @@ impl Trace {
     }
 
     /// Edits made meanwhile do not wait for long work, nor does that begin again.
-    fn evaluate_waiting(&self) {
+    fn evaluate_waiting(&self, so_far: &mut SoFar<'_>) {
         if let Some(job) = self.queue.evaluation() {
-            self.evaluate(&job);
+            self.evaluate(&job, so_far);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::session::{
     Engine, Exported, Loaded, Overwrite, SessionError, Sessions, StepOutcome, append, begin_recording, end_recording,
     export_to, give_back_memory, opened_again, read_text, write_new,
 };
+use retime_core::engine::SoFar;
 use retime_core::graph::BuildOptions;
 use retime_core::scenario::SavedScenario;
 
@@ -25,8 +26,9 @@ use super::update::Event;
 use super::view_model::Traced;
 use super::views::compare::Compared;
 use super::workspace::Workspace;
-use queue::{Job, Queue};
+use queue::Queue;
 
+pub use queue::Job;
 pub use request::{Analysis, Finding, Reading, Recording, Reply, Request, SavedSteps};
 
 /// Where requests are served.
@@ -56,7 +58,7 @@ struct Host {
 
 /// An opened trace with what is still to be computed about it.
 #[derive(Debug)]
-struct Trace {
+pub struct Trace {
     host: Host,
     number: usize,
     loaded: Arc<Loaded>,
@@ -115,8 +117,9 @@ impl Runner {
             let trace = Arc::clone(&trace);
             thread::spawn(move || {
                 trace.loaded.base.warm();
+                let mut so_far = trace.so_far();
                 while let Some(job) = trace.queue.wait() {
-                    trace.serve(&job);
+                    trace.serve(&job, &mut so_far);
                     trace.queue.served();
                     trace.host.served();
                 }
@@ -168,14 +171,23 @@ impl Runner {
     }
 
     /// Serves one request of those that wait to be served in turn; false when there is none.
-    pub fn serve_next(&mut self) -> bool {
+    pub fn serve_request(&mut self) -> bool {
         let Served::InTurn(waiting) = &mut self.served else { return false };
-        if let Some(request) = waiting.pop_front() {
-            self.host.serve(request);
-            return true;
-        }
-        let next = self.traces.iter().find_map(|trace| Some((&trace.0, trace.0.queue.next()?)));
-        next.map(|(trace, job)| trace.serve(&job)).is_some()
+        let request = waiting.pop_front();
+        request.map(|request| self.host.serve(request)).is_some()
+    }
+
+    /// What is to be computed next about a trace, in turn.
+    pub fn next_job(&self) -> Option<(Arc<Trace>, Job)> {
+        let in_turn = matches!(self.served, Served::InTurn(_)).then_some(&self.traces);
+        in_turn?.iter().find_map(|trace| Some((Arc::clone(&trace.0), trace.0.queue.next()?)))
+    }
+}
+
+impl Trace {
+    /// Nothing worked out yet, for jobs that are served one after the other.
+    pub fn so_far(&self) -> SoFar<'_> {
+        SoFar::new(&self.loaded)
     }
 }
 

@@ -49,8 +49,9 @@ impl Catalog {
     pub fn with_files(files: &[(String, String)]) -> Result<Self, CatalogError> {
         let user = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut entries = BTreeMap::new();
-        for (name, text) in BUILTIN.into_iter().chain(user) {
+        for (order, (name, text)) in BUILTIN.into_iter().chain(user).enumerate() {
             for (id, placed) in file::parse(name, text)? {
+                let placed = Placed { order, ..placed };
                 let placed = match entries.remove(&id) {
                     Some(earlier) => placed.on(&id, earlier),
                     None => placed,
@@ -61,8 +62,8 @@ impl Catalog {
         Self::resolve(&entries)
     }
 
-    /// The devices that two of `files` define, of which the later one holds, a line each. One that inherits from its own id adds
-    /// to the earlier one.
+    /// The devices that two of `files` define, of which the later one holds, and other names in `files` that stand for another device
+    /// already, a line each. A device that inherits from its own id adds to the earlier one.
     pub fn replaced(files: &[(String, String)]) -> Vec<String> {
         let mut known: BTreeMap<String, Placed> = BTreeMap::new();
         let mut replaced = Vec::new();
@@ -77,7 +78,31 @@ impl Catalog {
             }
             known.insert(id, placed);
         }
+        replaced.extend(Self::renamed(files));
         replaced
+    }
+
+    /// Other names in `files` that stand for another device without the file, or are another device's own name.
+    fn renamed(files: &[(String, String)]) -> Vec<String> {
+        let mut renamed = Vec::new();
+        for (at, (name, text)) in files.iter().enumerate() {
+            let (Ok(before), Ok(own)) = (Self::with_files(&files[..at]), file::parse(name, text)) else { continue };
+            let is_own = |id: &str| own.iter().any(|(other, _)| other == id);
+            for (id, placed) in &own {
+                for alias in &placed.entry.aliases {
+                    let meant = before.called(alias).map(|device| device.id.as_str()).filter(|meant| *meant != id);
+                    let Some(meant) = meant.filter(|meant| !is_own(meant)) else { continue };
+                    let (place, is_id) =
+                        (format!("{}:{}", placed.file, placed.line), comparable(meant) == comparable(alias));
+                    renamed.push(if is_id {
+                        format!("{place}: the other name `{alias}` of {id}: it is a device of its own")
+                    } else {
+                        format!("{place}: the name `{alias}` of {meant}: it is that of {id} now")
+                    });
+                }
+            }
+        }
+        renamed
     }
 
     fn resolve(entries: &BTreeMap<String, Placed>) -> Result<Self, CatalogError> {
@@ -89,13 +114,8 @@ impl Catalog {
                 let curves = placed.entry.curve.iter().map(|curve| curve.get_ref().clone()).collect();
                 catalog.curves.insert(id.clone(), curves);
             }
-            for alias in &placed.entry.aliases {
-                catalog.names.insert(comparable(alias), id.clone());
-            }
         }
-        for id in entries.keys() {
-            catalog.names.insert(comparable(id), id.clone());
-        }
+        catalog.names = names(entries);
         Ok(catalog)
     }
 
@@ -167,6 +187,15 @@ impl Catalog {
         let known = self.names.iter().map(|(known, id)| (known.as_str(), id.as_str()));
         UnknownDevice { name: name.to_owned(), nearest: nearest(name, known) }
     }
+}
+
+/// Every id, and every other name of the last file that gives it, in comparable form → id.
+fn names(entries: &BTreeMap<String, Placed>) -> BTreeMap<String, String> {
+    let mut in_order: Vec<(&String, &Placed)> = entries.iter().collect();
+    in_order.sort_by_key(|(_, placed)| placed.order);
+    let aliases = in_order.iter().flat_map(|(id, placed)| placed.entry.aliases.iter().map(move |alias| (alias, *id)));
+    let ids = entries.keys().map(|id| (id, id));
+    aliases.chain(ids).map(|(name, id)| (comparable(name), id.clone())).collect()
 }
 
 /// Whether `name` occurs in `text` and does not end inside a longer word or number (`l4` is not in `l40s`).

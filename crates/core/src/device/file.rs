@@ -122,6 +122,8 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
     pub(super) file: String,
+    /// The number of that file.
+    pub(super) order: usize,
     pub(super) line: usize,
     /// Line of `inherits`, or of the entry.
     pub(super) inherits_line: usize,
@@ -152,7 +154,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<(String, Placed)>, Cat
             let line = line_of(text, Some(id.span()));
             check(file, text, id.get_ref(), &entry)?;
             let inherits_line = entry.inherits.as_ref().map_or(line, |parent| line_of(text, Some(parent.span())));
-            Ok((id.into_inner(), Placed { file: file.to_owned(), line, inherits_line, entry, below: None }))
+            Ok((id.into_inner(), Placed { file: file.to_owned(), order: 0, line, inherits_line, entry, below: None }))
         })
         .collect()
 }
@@ -167,6 +169,12 @@ fn check(file: &str, text: &str, device: &str, entry: &Entry) -> Result<(), Cata
     let is_told =
         |(figure, value): &(&Figure, &Spanned<f64>)| **figure != Figure::PeerLinkGbS || *value.get_ref() != 0.0;
     let figures = entry.figures.iter().filter(is_told);
+    let is_part =
+        |(figure, value): &(&Figure, &Spanned<f64>)| limits::is_count(**figure) && value.get_ref().fract() != 0.0;
+    if let Some((figure, value)) = figures.clone().find(is_part) {
+        let (key, written) = (figure.key(), limits::written(*value.get_ref()));
+        return bad(value.span(), key, written, "a whole number".to_owned());
+    }
     let figures = figures.map(|(figure, value)| (figure.key(), value, limits::range(*figure)));
     let peaks = entry.peak_tflops.iter().map(|(precision, value)| (precision.key(), value, limits::PEAK_TFLOPS));
     for (key, value, range) in figures.chain(peaks) {

@@ -38,6 +38,11 @@ pub(super) fn range(figure: Figure) -> RangeInclusive<f64> {
     }
 }
 
+/// Whether a figure is a number of things.
+pub(super) fn is_count(figure: Figure) -> bool {
+    matches!(figure, Figure::SmCount | Figure::SmThreads | Figure::SmBlocks | Figure::SmRegisters)
+}
+
 /// A range in words: `a number from 1 to 1e7`.
 pub(crate) fn words(range: &RangeInclusive<f64>) -> String {
     let short = |value: f64| {

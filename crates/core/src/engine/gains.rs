@@ -1,9 +1,9 @@
 //! What steps gain: each alone, each on top of those before it, and how much of that is assumed.
 
-use crate::scenario::{self, Prefix, Scenario, Step};
+use crate::scenario::{self, Scenario, Step};
 use crate::units::DurNs;
 
-use super::{Engine, Loaded, Outcome, StepOutcome, compared};
+use super::{Engine, Loaded, Outcome, SoFar, StepOutcome, compared};
 
 impl Engine {
     /// What scenarios are compared by ([`Summary::steady_ns`](super::Summary::steady_ns)), nothing else; `None` where the iteration is
@@ -46,7 +46,11 @@ impl Engine {
             }
             let is_last = last.is_none_or(|last| last <= index);
             // Steps behind may bring back what one leads beyond all that is computed.
-            let after = if is_last { Some(outcome.summary.steady_ns) } else { so_far.period(&in_force[..=index]) };
+            let after = if is_last {
+                Some(outcome.summary.steady_ns)
+            } else {
+                period(&mut so_far, loaded, &in_force[..=index])
+            };
             let alone = Scenario { steps: vec![outcome.scenario.steps[index].clone()], ..Scenario::default() };
             let alone = if is_only && is_last { after } else { self.period(loaded, &alone) };
             outcome.steps[index].alone_ns = alone.map(|alone| alone - base);
@@ -82,28 +86,6 @@ impl Engine {
     }
 }
 
-/// Steps worked out one after the other, each once.
-struct SoFar<'a> {
-    loaded: &'a Loaded,
-    prefix: Option<Prefix<'a>>,
-    taken: usize,
-}
-
-impl<'a> SoFar<'a> {
-    fn new(loaded: &'a Loaded) -> Self {
-        Self { loaded, prefix: None, taken: 0 }
-    }
-
-    /// What a scenario of `steps` is compared by, which begin with those asked about before.
-    fn period(&mut self, steps: &[Step]) -> Option<DurNs> {
-        let Self { loaded, prefix, taken } = self;
-        let prefix = prefix.get_or_insert_with(|| Prefix::of(&loaded.base, &[], &loaded.context));
-        prefix.take(&steps[*taken..]);
-        *taken = steps.len();
-        within(compared(loaded, &prefix.clone().resolve(steps)))
-    }
-}
-
 /// The steps of an outcome; what was not done is not in force.
 fn done(outcome: &Outcome) -> Vec<Step> {
     let mut steps = outcome.scenario.steps.clone();
@@ -128,6 +110,11 @@ fn take_known(steps: &mut [StepOutcome], known: &[StepOutcome]) -> usize {
         (step.alone_ns, step.marginal_ns) = (known.alone_ns, known.marginal_ns);
     }
     same
+}
+
+/// What a scenario of `steps` is compared by.
+fn period(so_far: &mut SoFar<'_>, loaded: &Loaded, steps: &[Step]) -> Option<DurNs> {
+    within(compared(loaded, &so_far.resolve(steps)))
 }
 
 fn within(period: DurNs) -> Option<DurNs> {

@@ -11,6 +11,18 @@ use crate::trace::{Job, RankClasses, Trace};
 
 use super::{EngineError, Outcome};
 
+/// The diagnostic of a second trace whose times nobody measured.
+pub const UNMEASURED: &str = "learned-from-prediction";
+
+/// A trace at another batch size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedFrom {
+    /// Its file.
+    pub path: PathBuf,
+    /// That its times are predicted, where they are.
+    pub unmeasured: Option<String>,
+}
+
 /// One job, ready to be edited.
 #[derive(Clone, Debug)]
 pub struct Loaded {
@@ -22,8 +34,8 @@ pub struct Loaded {
     pub(super) alike: RankClasses,
     /// What the graphs that it replays were captured from, where told.
     pub captures: Option<Arc<Captures>>,
-    /// The file of the trace at another batch size that `resize-batch` draws on.
-    pub learned_from: Option<PathBuf>,
+    /// The trace at another batch size that `resize-batch` draws on.
+    pub learned_from: Option<LearnedFrom>,
     /// The chosen iteration.
     pub graph: Arc<ExecutionGraph>,
     /// What every scenario starts from.
@@ -39,7 +51,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Lets `resize-batch` draw on a second trace of the model at another batch size.
+    /// Lets `resize-batch` draw on a second trace of the model at another batch size; that its times are predicted is a warning.
     ///
     /// # Errors
     /// A batch size is not known, both are the same, or the second trace is of another model.
@@ -47,7 +59,8 @@ impl Loaded {
         let scaling = BatchScaling::learn(&self.graph, &other.graph);
         let batches = (self.graph.batch_size, other.graph.batch_size);
         self.context.batch_scaling = Some(Arc::new(scaling.ok_or(EngineError::Learn { batches })?));
-        self.learned_from = other.traces().next().map(|trace| trace.path.clone());
+        let path = other.traces().next().map(|trace| trace.path.clone());
+        self.learned_from = path.map(|path| LearnedFrom { path, unmeasured: other.unmeasured() });
         Ok(())
     }
 
@@ -66,6 +79,9 @@ impl Loaded {
     pub fn diagnostics(&self) -> Diagnostics {
         let mut all = self.graph.diagnostics.clone();
         all.merge(&self.notes);
+        if let Some(warning) = self.learned_from.as_ref().and_then(|second| second.unmeasured.as_ref()) {
+            all.warn(UNMEASURED, warning);
+        }
         let timed = self.job.ranks.iter().filter(|rank| rank.trace.as_ref().is_some_and(|t| t.predicted.is_none()));
         for execution_trace in timed.filter_map(|rank| rank.execution_trace.as_ref()) {
             all.merge(&execution_trace.diagnostics);
@@ -81,6 +97,12 @@ impl Loaded {
             None => String::new(),
         });
         names.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What one that learns from this has to know where its times were never measured.
+    pub fn unmeasured(&self) -> Option<String> {
+        let how = self.predicted()?;
+        Some(format!("{}: its times are predicted ({how}), and so is what resize-batch learns from them", self.title))
     }
 
     /// What its times are where they were never measured, e.g. `place-on V100`; `None` for a recorded trace.

@@ -14,6 +14,7 @@ mod outcome;
 mod reach;
 mod recorded;
 mod refuted;
+mod so_far;
 mod steady;
 mod summary;
 mod table_facts;
@@ -49,10 +50,11 @@ pub use databases::read as read_overheads;
 pub use device_time::DeviceTime;
 pub use error::EngineError;
 pub use files::{read_text, read_text_up_to};
-pub use loaded::Loaded;
+pub use loaded::{LearnedFrom, Loaded, UNMEASURED};
 pub use noise::{TYPICAL_SPREAD, spread_of_steps};
 pub use outcome::{Outcome, StepOutcome, Told};
 pub use recorded::Recorded;
+pub use so_far::SoFar;
 pub use steady::{Steady, SteadyBasis};
 pub use summary::{ErrorBand, PeriodShift, RankSummary, Straggler, Summary};
 pub use table_facts::{TABLE_FACTS_FILE, read_table_facts};
@@ -371,6 +373,21 @@ impl Engine {
         self.evaluated(loaded, scenario, resolved, revision)
     }
 
+    /// As [`Self::evaluate`], of a scenario whose first steps may be worked out already.
+    pub fn evaluate_on(&self, so_far: &mut SoFar<'_>, loaded: &Loaded, scenario: &Scenario, revision: u64) -> Outcome {
+        /// What is kept of fewer steps takes more memory than time is saved.
+        const MANY: usize = 8;
+        let resolve = || {
+            if scenario.steps.len() < MANY {
+                so_far.resolve_alone(&scenario.steps)
+            } else {
+                so_far.resolve(&scenario.steps)
+            }
+        };
+        let resolved = log::timed(Level::Info, "resolve", resolve);
+        self.evaluated(loaded, scenario, resolved, revision)
+    }
+
     /// How many scenarios that add so many tasks may be worked out at a time: as many as there are cores, and memory for them.
     pub fn at_once(&self, added: usize) -> usize {
         let needed = scenario::memory_of_added(added).0.max(1);
@@ -426,7 +443,7 @@ impl Engine {
 }
 
 /// Memory that a node of a trace without times takes while its time is predicted, about.
-const PER_PREDICTED: Bytes = Bytes(8 << 10);
+const PER_PREDICTED: Bytes = Bytes(6 << 10);
 
 /// What scenarios are compared by, of one that is worked out.
 pub fn compared(loaded: &Loaded, resolved: &Resolved) -> DurNs {

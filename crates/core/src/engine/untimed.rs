@@ -74,8 +74,11 @@ fn place(
         return Err(EngineError::NothingToPlace { path });
     }
     let damaged = |error: serde_json::Error| EngineError::Read { path: path.clone(), reason: error.to_string() };
-    let bytes = Timeline::new(&outcome).chrome(&loaded).map_err(damaged)?;
+    let bytes = Timeline::new(&outcome).bare().chrome(&loaded).map_err(damaged)?;
     let effects = outcome.steps.iter().flat_map(|step| &step.effects);
     let assumed = effects.filter(|told| told.kind == EffectKind::Assumption).map(|told| told.text.clone());
-    Ok((trace::load_bytes(&bytes, &path)?, assumed.collect()))
+    let assumed: Vec<String> = assumed.collect();
+    // Both are as large as what is read now.
+    drop((outcome, loaded));
+    Ok((trace::load_bytes(&bytes, &path)?, assumed))
 }

@@ -51,7 +51,7 @@ pub use nearest::nearest;
 pub use resolve::{AddedTask, Prefix, Resolved, resolve};
 pub use selector::Selector;
 pub use step::{Scenario, Step, current, next, parse_step};
-pub use text::StepError;
+pub use text::{StepError, short};
 pub(crate) use transform::tasks_of;
 pub use transform::{StepReport, Transform};
 pub use transforms::transforms;

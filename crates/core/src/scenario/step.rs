@@ -128,6 +128,11 @@ impl Step {
         format!("{}{}", self.name(), self.edit.form.line(&values))
     }
 
+    /// Whether it is the very step that `other` is a copy of.
+    pub fn is(&self, other: &Self) -> bool {
+        self.enabled == other.enabled && Arc::ptr_eq(&self.edit, &other.edit)
+    }
+
     /// The same step with `number` as argument `at`.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::device::limits;
+
 use super::nearest::{distance, nearest};
 
 /// The words of a line, taken one after another.
@@ -167,9 +169,9 @@ impl StepError {
     }
 }
 
-/// `value` as short as it can be read back: `2`, `0.5`.
+/// `value` as short as it can be read back: `2`, `0.5`, `1e300`.
 pub fn short(value: f64) -> String {
-    format!("{value}")
+    limits::written(value)
 }
 
 #[cfg(test)]

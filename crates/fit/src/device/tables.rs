@@ -7,6 +7,7 @@ use super::super::formats::{family_uses, left_out};
 use super::super::{FamilyUse, FitError, Measurement, lookup_measurements, measurements};
 use retime_core::cost::work::{Shape, Work};
 use retime_core::device::DeviceProfile;
+use retime_core::stats;
 
 /// What the files hold.
 #[derive(Default)]
@@ -77,13 +78,9 @@ impl Tables {
         (own, Some(format!("{others} rows of collectives of other systems than `{recorded}`")))
     }
 
-    /// The rows of the device recorded as `recorded`, in µs that `device` can reach, and what is said of those that are not used.
-    pub(super) fn rows_of(
-        &self,
-        recorded: &str,
-        device: &DeviceProfile,
-    ) -> Result<(Vec<Measurement>, Option<String>), (String, FitError)> {
-        let (mut rows, mut rounding) = (Vec::new(), 0);
+    /// The rows of the device recorded as `recorded`, in µs that `device` can reach.
+    pub(super) fn rows_of(&self, recorded: &str, device: &DeviceProfile) -> Result<RowsOfDevice, (String, FitError)> {
+        let (mut rows, mut rounding, mut slower) = (Vec::new(), 0, Vec::new());
         for (file, row) in self.kernels.iter().filter(|(_, row)| row.device == recorded) {
             if let Some((times, than)) = impossible(row, device) {
                 let (line, us) = (row.line, format!("{:.4}", row.us));
@@ -91,6 +88,7 @@ impl Tables {
                 let times = if times < 1e6 { format!("{times:.0}") } else { format!("{times:.1e}") };
                 return Err((name, FitError::Impossible { line, us, times, than }));
             }
+            slower.push(row.us / roof_us(row, device));
             match row.clone().of_one_kernel(device) {
                 Some(own) => rows.push(own),
                 None => rounding += 1,
@@ -99,9 +97,31 @@ impl Tables {
         let of = if rounding == 1 { "row of products" } else { "rows of products" };
         let left = (rounding > 0)
             .then(|| format!("{rounding} {of} in 8 bits: most of their time is the rounding of a factor"));
-        Ok((rows, left))
+        let median = stats::median(&mut slower).filter(|&times| times > SLOW);
+        let doubt = median.map(|times| {
+            format!(
+                "half of the times are {times:.0} times as long as {} needs, or longer: is the unit right?",
+                device.id
+            )
+        });
+        Ok(RowsOfDevice { rows, left, doubt })
     }
 }
+
+/// The rows of one device.
+pub(super) struct RowsOfDevice {
+    pub(super) rows: Vec<Measurement>,
+    /// What is said of those that are not used.
+    pub(super) left: Option<String>,
+    /// What speaks against their times as a whole.
+    pub(super) doubt: Option<String>,
+}
+
+/// How many times slower than the roofline the median measurement may be before its unit is asked for: units are a thousand apart.
+const SLOW: f64 = 100.0;
+
+/// The longest that anything measured may take, in µs: an hour.
+const LONGEST_US: f64 = 3.6e9;
 
 /// How many times faster than the roofline a measurement may be: algorithms save at most a factor of four of the
 /// arithmetic, caches about as much of the traffic.
@@ -117,9 +137,14 @@ fn impossible(row: &Measurement, device: &DeviceProfile) -> Option<(f64, String)
     if shortest / row.us > IMPOSSIBLE {
         return Some((shortest / row.us, format!("shorter than {} can be", device.id)));
     }
-    let roof = shortest + device.kernel_start.secs() * 1e6;
+    let roof = roof_us(row, device);
     let is_endless = row.us > ENDLESS.1 && row.us > ENDLESS.0 * roof;
-    is_endless.then(|| (row.us / roof, format!("longer than {} needs", device.id)))
+    (is_endless || row.us > LONGEST_US).then(|| (row.us / roof, format!("longer than {} needs", device.id)))
+}
+
+/// What the roofline gives a row with the start of a kernel.
+fn roof_us(row: &Measurement, device: &DeviceProfile) -> f64 {
+    shortest_us(&row.work, device) + device.kernel_start.secs() * 1e6
 }
 
 /// A time that nothing undercuts by much: arithmetic at peak, or traffic at the rate of the cache.

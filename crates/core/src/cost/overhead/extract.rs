@@ -46,12 +46,9 @@ pub fn statistics(graph: &ExecutionGraph, spans: &OverheadSpans, cost: ProfilerC
         recorded.entry((stretch.kind, stretch.op)).or_default().push((micros(spans.time(stretch, graph)), 1.0));
     }
     let mut overheads = Overheads::new("extracted from a trace");
-    for ((kind, op), calls) in recorded {
-        overheads.add_spread(kind, graph.names.get(op), (calls.len() as u64, Spread::of(calls)));
-    }
-    for ((kind, op), sample) in samples {
+    for ((key, sample), calls) in samples.into_iter().zip(recorded.into_values()) {
         if let Some(statistic) = Statistic::of(&without_outliers(sample)) {
-            overheads.add(kind, graph.names.get(op), statistic);
+            overheads.add_all(key.0, graph.names.get(key.1), statistic, Some(&Spread::of(calls)));
         }
     }
     overheads

@@ -88,6 +88,22 @@ pub enum OverheadError {
         /// As written.
         value: f64,
     },
+    /// A mean that its own calls rule out.
+    #[error(
+        "overhead database: {kind:?} of `{op}` has mean_us {mean_us}, which its calls_us rule out: from {least:.3} to {most:.3}"
+    )]
+    Contradiction {
+        /// Which overhead.
+        kind: OverheadKind,
+        /// Its operator.
+        op: String,
+        /// As written.
+        mean_us: f64,
+        /// The least that it can be.
+        least: f64,
+        /// The most that it can be.
+        most: f64,
+    },
 }
 
 /// Overhead statistics by kind and operator.
@@ -137,10 +153,11 @@ impl Overheads {
                     return Err(OverheadError::BadFigure { kind, op, key, value });
                 }
             }
-            let each = count.max(1) as f64 / calls_us.len().max(1) as f64;
-            let spread = Spread::of(calls_us.into_iter().map(|us| (us, each)).collect());
-            overheads.add_spread(kind, &op, (count, spread));
-            overheads.add(kind, &op, Statistic { mean_us, std_us, count });
+            let spread = Spread::of_equal(calls_us);
+            if let Some((least, most)) = mean_range(kind, &spread).filter(|range| !is_within(mean_us, *range)) {
+                return Err(OverheadError::Contradiction { kind, op, mean_us, least, most });
+            }
+            overheads.add_all(kind, &op, Statistic { mean_us, std_us, count }, Some(&spread));
         }
         Ok(overheads)
     }
@@ -160,16 +177,6 @@ impl Overheads {
         })
     }
 
-    /// Adds how the calls behind a statistic spread, before the statistic itself; one that is there already is merged with it.
-    pub fn add_spread(&mut self, kind: OverheadKind, op: &str, (calls, spread): (u64, Spread)) {
-        if spread.values().is_empty() {
-            return;
-        }
-        let known = self.entries.get(&(kind, op.to_owned())).map_or(0, |statistic| statistic.count);
-        let merge = |old: &mut Spread| *old = old.merged(known, &spread, calls);
-        self.spreads.entry((kind, op.to_owned())).and_modify(merge).or_insert_with(|| spread.clone());
-    }
-
     /// How the calls of an operator, or of its like in another version of the framework, spread; `None` where that is not known.
     pub fn spread(&self, kind: OverheadKind, op: &str) -> Option<&Spread> {
         self.spreads.get(&(kind, op.to_owned())).or_else(|| {
@@ -184,13 +191,30 @@ impl Overheads {
         self.entries.entry((kind, op.to_owned())).and_modify(pooled).or_insert(statistic);
     }
 
+    /// Adds a statistic with how its calls spread; those of which that is not known count as their mean.
+    fn add_all(&mut self, kind: OverheadKind, op: &str, statistic: Statistic, spread: Option<&Spread>) {
+        let key = (kind, op.to_owned());
+        let each_the_mean = |statistic: Statistic| Spread::of(vec![(statistic.mean_us, 1.0)]);
+        let known = |spread: &&Spread| !spread.values().is_empty();
+        let before = self.entries.get(&key).copied();
+        let merged = match (before, self.spreads.get(&key), spread.filter(known)) {
+            (_, None, None) => None,
+            (None, _, own) => own.cloned(),
+            (Some(before), old, own) => {
+                let (old, own) = (old.cloned(), own.cloned());
+                let old = old.unwrap_or_else(|| each_the_mean(before));
+                let own = own.unwrap_or_else(|| each_the_mean(statistic));
+                Some(old.merged(before.count, &own, statistic.count))
+            }
+        };
+        self.spreads.extend(merged.map(|spread| (key, spread)));
+        self.add(kind, op, statistic);
+    }
+
     /// Pools all of `other` into this database, each statistic weighted by its count.
     pub fn merge(&mut self, other: &Self) {
         for ((kind, op), statistic) in &other.entries {
-            if let Some(spread) = other.spreads.get(&(*kind, op.clone())) {
-                self.add_spread(*kind, op, (statistic.count, spread.clone()));
-            }
-            self.add(*kind, op, *statistic);
+            self.add_all(*kind, op, *statistic, other.spreads.get(&(*kind, op.clone())));
         }
         if !other.source.is_empty() && other.source != self.source {
             let both = [self.source.as_str(), other.source.as_str()];
@@ -228,6 +252,23 @@ fn plain(op: &str) -> &str {
     let name = crate::graph::operator::without_engine(op);
     let name = name.strip_prefix("torch::autograd::").unwrap_or(name);
     name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_')
+}
+
+/// What the mean of calls that spread so can be, in µs: of all but outliers, which are never half of them, less what the profiler costs,
+/// which is known of runtime calls and nothing between operators.
+fn mean_range(kind: OverheadKind, spread: &Spread) -> Option<(f64, f64)> {
+    let (least, most) = spread.means_of_half()?;
+    let least = match kind {
+        OverheadKind::T1 => least,
+        OverheadKind::T4 => (least - ProfilerCost::default().gpu_event_us).max(0.0),
+        OverheadKind::T2 | OverheadKind::T3 | OverheadKind::T5 => 0.0,
+    };
+    Some((least, most))
+}
+
+/// Whether a mean lies in a range, as far as figures are written out.
+fn is_within(mean_us: f64, (least, most): (f64, f64)) -> bool {
+    (0.99 * least..=1.01 * most).contains(&mean_us)
 }
 
 /// The longest that a call of the host is taken to last, in µs: an hour.
@@ -322,5 +363,39 @@ mod tests {
         assert!(bad("{\n \"rows\": [\n  7").contains("line 3"));
         let row = r#"{"rows":[{"type":"T2","op":"x","mean_us":-1,"std_us":0,"count":1}]}"#;
         assert!(bad(row).contains("`x` has mean_us -1e0: expected µs"));
+    }
+
+    #[test]
+    fn a_mean_that_its_own_calls_rule_out_is_refused() {
+        let read = |kind: &str, mean: f64| {
+            let row =
+                format!(r#"{{"type":"{kind}","op":"x","mean_us":{mean},"std_us":0,"count":3,"calls_us":[5,6,40]}}"#);
+            Overheads::from_json(&format!(r#"{{"rows":[{row}]}}"#)).map_err(|error| error.to_string())
+        };
+        let said = read("T2", 500.0).unwrap_err();
+        assert!(
+            said.contains("T2 of `x` has mean_us 500, which its calls_us rule out: from 0.000 to 23.000"),
+            "{said}"
+        );
+        assert!(read("T1", 1.0).is_err() && read("T4", 0.5).is_err());
+        assert!(read("T1", 5.5).is_ok() && read("T4", 1.5).is_ok() && read("T2", 0.5).is_ok());
+    }
+
+    #[test]
+    fn calls_of_which_only_the_mean_is_known_count_as_that_in_a_merge() {
+        let (mut few, mut many) = (Overheads::new("a"), Overheads::new("b"));
+        let (kind, op) = (OverheadKind::T2, "x");
+        let sample = [2.0, 4.0];
+        let spread = Spread::of(sample.iter().map(|&us| (us, 1.0)).collect());
+        few.add_all(kind, op, Statistic::of(&sample).unwrap(), Some(&spread));
+        many.add(kind, op, Statistic { mean_us: 100.0, std_us: 1.0, count: 30 });
+        for (first, second) in [(&few, &many), (&many, &few)] {
+            let mut both = first.clone();
+            both.merge(second);
+            let used = both.spread(kind, op).and_then(Spread::mean).unwrap();
+            let shown = both.get(kind, op).unwrap().mean_us;
+            assert!((used / shown - 1.0).abs() < 1e-9, "{used} for {shown}");
+            assert!(Overheads::from_json(&both.to_json()).is_ok());
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::graph::ExecutionGraph;
 use crate::intern::NameId;
+use crate::stats;
 
 use super::{OverheadKind, OverheadSpans};
 
@@ -15,27 +16,53 @@ const MOST: usize = 64;
 pub struct Spread(Vec<f64>);
 
 impl Spread {
-    /// Of these times, each as long as its `weight` in calls.
+    /// Of these times, each as long as its `weight` in calls; a time of many calls is in as many parts as it takes.
     pub fn of(mut weighted: Vec<(f64, f64)>) -> Self {
         weighted.retain(|(us, weight)| us.is_finite() && *weight > 0.0);
         weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
         let all: f64 = weighted.iter().map(|&(_, weight)| weight).sum();
         let count = (all.round() as usize).clamp(usize::from(!weighted.is_empty()), MOST);
-        let (mut bins, mut reached) = (vec![(0.0, 0.0); count], 0.0);
-        for (us, weight) in weighted {
-            let at = (((reached + weight / 2.0) / all * count as f64) as usize).min(count.saturating_sub(1));
-            reached += weight;
-            if let Some((sum, weights)) = bins.get_mut(at) {
-                (*sum, *weights) = (*sum + us * weight, *weights + weight);
+        let each = all / count.max(1) as f64;
+        let (mut bins, mut at, mut room) = (vec![(0.0, 0.0); count], 0, each);
+        for (us, mut weight) in weighted {
+            while let Some((sum, weights)) = bins.get_mut(at) {
+                let taken = if at + 1 == count { weight } else { weight.min(room) };
+                (*sum, *weights) = (*sum + us * taken, *weights + taken);
+                (weight, room) = (weight - taken, room - taken);
+                if weight <= 0.0 {
+                    break;
+                }
+                (at, room) = (at + 1, each);
             }
         }
         let mean = |(sum, weight): (f64, f64)| (weight > 0.0).then(|| sum / weight);
         Self(bins.into_iter().filter_map(mean).collect())
     }
 
+    /// As a database has it, in µs, each of equally many calls.
+    pub(super) fn of_equal(calls_us: Vec<f64>) -> Self {
+        if calls_us.len() > MOST {
+            return Self::of(calls_us.into_iter().map(|us| (us, 1.0)).collect());
+        }
+        let mut calls_us = calls_us;
+        calls_us.sort_by(f64::total_cmp);
+        Self(calls_us)
+    }
+
     /// As a database has it, in µs; empty where it is not known.
     pub fn values(&self) -> &[f64] {
         &self.0
+    }
+
+    /// The mean of all calls in µs.
+    pub fn mean(&self) -> Option<f64> {
+        stats::mean(&self.0)
+    }
+
+    /// The least and the most that the mean of at least half of the calls comes to, in µs.
+    pub(super) fn means_of_half(&self) -> Option<(f64, f64)> {
+        let half = self.0.len().div_ceil(2);
+        Some((stats::mean(self.0.get(..half)?)?, stats::mean(self.0.get(self.0.len() - half..)?)?))
     }
 
     /// The time of the call that the share `rank` (0…1) of all calls come before, in µs.
@@ -100,6 +127,9 @@ mod tests {
         assert_eq!((spread.at(0.0), spread.at(0.99)), (Some(1.0), Some(100.0)));
         let both = even(&[1.0, 2.0]).merged(2, &even(&[10.0]), 1);
         assert_eq!(both.values(), [1.0, 2.0, 10.0]);
+        let often = even(&[1.0]).merged(2, &even(&[10.0]), 6);
+        assert_eq!(often.mean(), Some(62.0 / 8.0), "six calls of ten µs count as six");
         assert_eq!(Spread::default().at(0.5), None);
+        assert_eq!(spread.means_of_half(), Some((1.0, 50.5)));
     }
 }

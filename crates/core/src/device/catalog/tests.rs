@@ -108,6 +108,7 @@ fn errors_name_line_and_key() {
         "[X]\ninherits = \"V100\"\nspeed = 3\n",
         "[X]\ninherits = \"V100\"\n[X.figures]\ndram_gb_s = 0\n",
         "[X]\ninherits = \"V100\"\n[X.figures]\ndram_gb_s = nan\n",
+        "[X]\ninherits = \"V100\"\n[X.figures]\nsm_count = 1.5\n",
         "[X]\ninherits = \"V100\"\n[X.figures]\ndram_measured_gb_s = 1000\n",
         "[X]\ninherits = \"Y\"\n[Y]\ninherits = \"X\"\n",
         "[X]\ninherits = \"V1OO\"\n",
@@ -123,6 +124,7 @@ fn errors_name_line_and_key() {
         ("mine.toml:3:", "speed"),
         ("mine.toml:4:", "X.dram_gb_s is 0: expected a number from 1e-6 to 1e6"),
         ("mine.toml:4:", "NaN"),
+        ("mine.toml:4:", "X.sm_count is 1.5: expected a whole number"),
         ("mine.toml:1:", "X.dram_measured_gb_s is 1000: expected no more than its dram_gb_s, 900"),
         ("mine.toml:4:", "X → Y → X"),
         ("mine.toml:2:", "`V1OO`"),
@@ -134,6 +136,28 @@ fn errors_name_line_and_key() {
     for (message, (place, part)) in messages.iter().zip(expected) {
         assert!(message.starts_with(place) && message.contains(part), "{message}");
     }
+}
+
+#[test]
+fn other_names_that_stood_for_another_device_are_told() {
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let mine = file("mine.toml", "[Aaa]\ninherits = \"V100\"\naliases = [\"H100\", \"A100-80\", \"aaa-one\"]\n");
+    let later = file("later.toml", "[Zzz]\ninherits = \"V100\"\naliases = [\"aaa-one\"]\n");
+    let files = [mine, later];
+    let catalog = Catalog::with_files(&files).unwrap();
+    for (name, id) in [("H100", "Aaa"), ("A100-80", "A100-80"), ("aaa-one", "Zzz")] {
+        assert_eq!(catalog.find(name).unwrap().id, id, "{name}");
+    }
+    assert_eq!(
+        Catalog::replaced(&files),
+        [
+            "mine.toml:1: the name `H100` of H100-SXM: it is that of Aaa now",
+            "mine.toml:1: the other name `A100-80` of Aaa: it is a device of its own",
+            "later.toml:1: the name `aaa-one` of Aaa: it is that of Zzz now",
+        ]
+    );
+    let again = file("mine.toml", "[H100-SXM]\ninherits = \"H100-SXM\"\naliases = [\"H100\", \"my-own\"]\n");
+    assert!(Catalog::replaced(&[again]).is_empty());
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use petgraph::Direction::Incoming;
 use rustc_hash::FxHashSet;
 
-use super::event::{self, Args, DeviceProperties, DistributedInfo, Document, Event, Id, StatedWork};
+use super::event::{
+    self, Args, Arguments, DeviceProperties, DistributedInfo, Document, Event, Id, Message, StatedWork,
+};
 use super::operators::Calls;
 use super::{Shown, Timeline, lane_label};
 use crate::cost::Shape;
@@ -48,7 +50,9 @@ impl<'a> Timeline<'a> {
                 self.earlier_launches(main, &mut events);
             }
             self.annotations(loaded, part, &mut events);
-            memory = self.memory(place, main, &mut events).or(memory);
+            if !self.is_bare {
+                memory = self.memory(place, main, &mut events).or(memory);
+            }
         }
         let calls = Calls::of(self);
         self.operators(&calls, is_shown, &mut events);
@@ -264,14 +268,16 @@ impl<'a> Timeline<'a> {
             bytes: is_copy.then_some(shown.bytes),
             work: self.stated_work(shown),
             source: Some(format!("{:?}", shown.prediction.source()).to_lowercase()),
-            collective: collective.map(|one| self.graph.names.get(one.kind).to_owned()),
-            group: collective.map(|one| self.graph.names.get(one.group).to_owned()),
-            group_size: collective
-                .filter(|one| one.group_size > 0)
-                .map(|one| self.ranks_of(shown).unwrap_or(one.group_size)),
-            in_elements: collective.map(|one| self.message(shown, one)),
-            element: collective.map(|_| "Byte"),
-            sequence_in_group: shown.in_collective.map(|member| member.position).filter(|_| collective.is_some()),
+            message: collective.map(|one| {
+                Box::new(Message {
+                    collective: Some(self.graph.names.get(one.kind).to_owned()),
+                    group: Some(self.graph.names.get(one.group).to_owned()),
+                    group_size: Some(self.ranks_of(shown).unwrap_or(one.group_size)).filter(|_| one.group_size > 0),
+                    in_elements: Some(self.message(shown, one)),
+                    element: Some("Byte"),
+                    sequence_in_group: shown.in_collective.map(|member| member.position),
+                })
+            }),
             ..Args::default()
         };
         Event::complete(category, shown.name.into(), self.process(lane), start, end, args).on_whole_micros()
@@ -318,8 +324,11 @@ impl<'a> Timeline<'a> {
     fn host_collective(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
         let bytes = self.collective_of(shown).map(|one| self.message(shown, one)).filter(|&bytes| bytes > 0);
         let args = Args {
-            input_dims: bytes.map(|bytes| vec![event::Dims::One(vec![bytes])]),
-            input_type: bytes.map(|_| vec!["signed char"]),
+            arguments: bytes.map(|bytes| {
+                let (input_dims, input_type) = (vec![event::Dims::One(vec![bytes])], vec!["signed char"]);
+                let (input_dims, input_type) = (Some(input_dims), Some(input_type));
+                Box::new(Arguments { input_dims, input_type, ..Arguments::default() })
+            }),
             source: Some(format!("{:?}", shown.prediction.source()).to_lowercase()),
             ..Args::default()
         };

@@ -77,7 +77,8 @@ pub struct Event<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     bp: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<Args>,
+    /// Beside the event: of a large file most events have few, and the flows none.
+    args: Option<Box<Args>>,
 }
 
 impl<'a> Event<'a> {
@@ -91,12 +92,12 @@ impl<'a> Event<'a> {
         args: Args,
     ) -> Self {
         let dur = Some(TimeNs(end.since(start).0.max(0)));
-        Self { ph: "X", cat, name, pid, tid, ts: start, dur, id: None, bp: None, args: Some(args) }
+        Self { ph: "X", cat, name, pid, tid, ts: start, dur, id: None, bp: None, args: Some(Box::new(args)) }
     }
 
     /// A name for a process or thread.
     pub fn named(kind: &'static str, (pid, tid): (i64, Id), name: String) -> Self {
-        let args = Some(Args { name: Some(name), ..Args::default() });
+        let args = Some(Box::new(Args { name: Some(name), ..Args::default() }));
         Self {
             ph: "M",
             cat: "__metadata",
@@ -113,7 +114,7 @@ impl<'a> Event<'a> {
 
     /// Memory that is given (bytes above 0) or taken.
     pub fn memory((pid, tid): (i64, Id), at: TimeNs, args: Args) -> Self {
-        let (cat, name, args) = ("cpu_instant_event", "[memory]".into(), Some(args));
+        let (cat, name, args) = ("cpu_instant_event", "[memory]".into(), Some(Box::new(args)));
         Self { ph: "i", cat, name, pid, tid, ts: at, dur: None, id: None, bp: None, args }
     }
 
@@ -145,7 +146,56 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Arguments; absent ones are not written.
+/// What an operator was given.
+#[derive(Debug, Default, Serialize)]
+pub struct Arguments {
+    #[serde(rename = "Input Dims", skip_serializing_if = "Option::is_none")]
+    pub input_dims: Option<Vec<Dims>>,
+    #[serde(rename = "Input Strides", skip_serializing_if = "Option::is_none")]
+    pub input_strides: Option<Vec<Dims>>,
+    #[serde(rename = "Input type", skip_serializing_if = "Option::is_none")]
+    pub input_type: Option<Vec<&'static str>>,
+    #[serde(rename = "Concrete Inputs", skip_serializing_if = "Option::is_none")]
+    pub concrete_inputs: Option<Vec<String>>,
+}
+
+/// What a collective sends, and among whom.
+#[derive(Debug, Default, Serialize)]
+pub struct Message {
+    #[serde(rename = "Collective name", skip_serializing_if = "Option::is_none")]
+    pub collective: Option<String>,
+    #[serde(rename = "Process Group Name", skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    #[serde(rename = "Group size", skip_serializing_if = "Option::is_none")]
+    pub group_size: Option<u32>,
+    #[serde(rename = "In msg nelems", skip_serializing_if = "Option::is_none")]
+    pub in_elements: Option<u64>,
+    #[serde(rename = "dtype", skip_serializing_if = "Option::is_none")]
+    pub element: Option<&'static str>,
+    #[serde(rename = "Seq", skip_serializing_if = "Option::is_none")]
+    pub sequence_in_group: Option<u64>,
+}
+
+/// Memory that is given or taken.
+#[derive(Debug, Default, Serialize)]
+pub struct Memory {
+    #[serde(rename = "Addr", skip_serializing_if = "Option::is_none")]
+    pub address: Option<u64>,
+    #[serde(rename = "Bytes", skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<i64>,
+    #[serde(rename = "Device Type", skip_serializing_if = "Option::is_none")]
+    pub device_type: Option<u32>,
+    #[serde(rename = "Device Id", skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<i64>,
+    #[serde(rename = "Total Allocated", skip_serializing_if = "Option::is_none")]
+    pub total_allocated: Option<u64>,
+    #[serde(rename = "Total Reserved", skip_serializing_if = "Option::is_none")]
+    pub total_reserved: Option<u64>,
+    #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
+    pub holds: Option<&'static str>,
+}
+
+/// Arguments; absent ones are not written. What few events have stands beside: a file has as many of them as events.
 #[derive(Debug, Default, Serialize)]
 pub struct Args {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,40 +212,12 @@ pub struct Args {
     pub bytes: Option<u64>,
     #[serde(rename = "Sequence number", skip_serializing_if = "Option::is_none")]
     pub sequence_number: Option<i64>,
-    #[serde(rename = "Input Dims", skip_serializing_if = "Option::is_none")]
-    pub input_dims: Option<Vec<Dims>>,
-    #[serde(rename = "Input Strides", skip_serializing_if = "Option::is_none")]
-    pub input_strides: Option<Vec<Dims>>,
-    #[serde(rename = "Input type", skip_serializing_if = "Option::is_none")]
-    pub input_type: Option<Vec<&'static str>>,
-    #[serde(rename = "Concrete Inputs", skip_serializing_if = "Option::is_none")]
-    pub concrete_inputs: Option<Vec<String>>,
-    #[serde(rename = "Collective name", skip_serializing_if = "Option::is_none")]
-    pub collective: Option<String>,
-    #[serde(rename = "Process Group Name", skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    #[serde(rename = "Group size", skip_serializing_if = "Option::is_none")]
-    pub group_size: Option<u32>,
-    #[serde(rename = "In msg nelems", skip_serializing_if = "Option::is_none")]
-    pub in_elements: Option<u64>,
-    #[serde(rename = "dtype", skip_serializing_if = "Option::is_none")]
-    pub element: Option<&'static str>,
-    #[serde(rename = "Seq", skip_serializing_if = "Option::is_none")]
-    pub sequence_in_group: Option<u64>,
-    #[serde(rename = "Addr", skip_serializing_if = "Option::is_none")]
-    pub address: Option<u64>,
-    #[serde(rename = "Bytes", skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<i64>,
-    #[serde(rename = "Device Type", skip_serializing_if = "Option::is_none")]
-    pub device_type: Option<u32>,
-    #[serde(rename = "Device Id", skip_serializing_if = "Option::is_none")]
-    pub device_id: Option<i64>,
-    #[serde(rename = "Total Allocated", skip_serializing_if = "Option::is_none")]
-    pub total_allocated: Option<u64>,
-    #[serde(rename = "Total Reserved", skip_serializing_if = "Option::is_none")]
-    pub total_reserved: Option<u64>,
-    #[serde(rename = "retime holds", skip_serializing_if = "Option::is_none")]
-    pub holds: Option<&'static str>,
+    #[serde(flatten)]
+    pub arguments: Option<Box<Arguments>>,
+    #[serde(flatten)]
+    pub message: Option<Box<Message>>,
+    #[serde(flatten)]
+    pub memory: Option<Box<Memory>>,
     #[serde(rename = "retime work", skip_serializing_if = "Option::is_none")]
     pub work: Option<StatedWork>,
     /// Where the event itself is written elsewhere.

@@ -1,7 +1,7 @@
 //! The memory of the simulated iteration as the profiler records it: what the allocator gives and takes, and when.
 
 use super::Timeline;
-use super::event::{Args, Event};
+use super::event::{Args, Event, Memory};
 use crate::graph::{Lane, LaneKind, OperatorId};
 use crate::memory::{BEFORE, Simulated};
 use crate::trace::StatedMemory;
@@ -45,17 +45,17 @@ impl<'a> Timeline<'a> {
             let at = if measured == BEFORE { EARLIER } else { times.at(measured).max(last + DurNs(1)) };
             last = last.max(at);
             total = if comes { total.saturating_add(buffer.bytes.0) } else { total.saturating_sub(buffer.bytes.0) };
-            let args = Args {
+            let memory = Some(Box::new(Memory {
                 address: Some((index as u64 + 1) * GRAIN),
                 memory_bytes: Some(if comes { bytes } else { -bytes }),
                 device_type: Some(u32::from(device.is_some())),
                 device_id: Some(device.unwrap_or(-1)),
                 total_allocated: Some(total),
                 total_reserved: reserved,
-                external_id: buffer.operator.filter(|_| comes).map(external),
                 holds: comes.then(|| buffer.holds.name()),
-                ..Args::default()
-            };
+            }));
+            let external_id = buffer.operator.filter(|_| comes).map(external);
+            let args = Args { external_id, memory, ..Args::default() };
             events.push(Event::memory(self.process(&main), at, args));
         }
         let (source, unknown, missing) =

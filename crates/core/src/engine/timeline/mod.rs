@@ -75,6 +75,8 @@ pub struct Timeline<'a> {
     added_operators: Vec<&'a str>,
     shown: Vec<Shown<'a>>,
     critical: Vec<bool>,
+    /// Whether it goes without memory.
+    is_bare: bool,
 }
 
 impl<'a> Timeline<'a> {
@@ -119,7 +121,14 @@ impl<'a> Timeline<'a> {
         }
         let (added, added_operators): (Vec<Operator>, _) = callers.into_iter().unzip();
         let operators = graph.operators.iter().copied().chain(added).collect();
-        Self { outcome, graph, operators, added_operators, shown, critical }
+        Self { outcome, graph, operators, added_operators, shown, critical, is_bare: false }
+    }
+
+    /// The same without critical path and memory, which nobody looks at in what is opened again at once.
+    #[must_use]
+    pub(in crate::engine) fn bare(mut self) -> Self {
+        self.critical.fill(false);
+        Self { is_bare: true, ..self }
     }
 
     fn start(&self, task: TaskId) -> TimeNs {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::event::{self, Args, Event, StatedWork};
+use super::event::{self, Args, Arguments, Event, StatedWork};
 use super::{Shown, Timeline};
 use crate::cost::Work;
 use crate::graph::{LaneId, LaneKind, Operand, Operator, OperatorId, Phase, TaskId, TaskKind};
@@ -204,10 +204,14 @@ impl<'a> Timeline<'a> {
         let args = Args {
             external_id: Some(calls.numbered(id, number)),
             sequence_number: shared.and_then(|id| i64::try_from(calls.numbered(id, number) - 1).ok()),
-            input_dims: operands.map(|inputs| inputs.iter().map(event::dims).collect()),
-            input_strides: operands.and_then(|inputs| event::strides(inputs)),
-            input_type: operands.map(|inputs| inputs.iter().map(event::type_name).collect()),
-            concrete_inputs: operands.map(|inputs| inputs.iter().map(concrete).collect()),
+            arguments: operands.map(|inputs| {
+                Box::new(Arguments {
+                    input_dims: Some(inputs.iter().map(event::dims).collect()),
+                    input_strides: event::strides(inputs),
+                    input_type: Some(inputs.iter().map(event::type_name).collect()),
+                    concrete_inputs: Some(inputs.iter().map(concrete).collect()),
+                })
+            }),
             work,
             ..Args::default()
         };

@@ -2,7 +2,9 @@
 
 use crate::diagnostic::Diagnostics;
 use crate::graph::RankPart;
+use crate::stats;
 use crate::trace::Category;
+use crate::units::DurNs;
 
 use super::Prepared;
 
@@ -10,6 +12,7 @@ use super::Prepared;
 pub(super) fn note(found: &mut Diagnostics, ranks: &[Prepared<'_>], parts: &[RankPart]) {
     note_names(found, ranks);
     note_times(found, parts);
+    note_units(found, parts);
     note_empty(found, ranks);
 }
 
@@ -50,6 +53,29 @@ fn note_times(found: &mut Diagnostics, parts: &[RankPart]) {
         let (rank, other, own, theirs) = (part.rank.0, first.rank.0, &part.iteration, &first.iteration);
         let what = "they are not one step of the job, and what ranks waited for one another is not known";
         found.warn("steps-apart", format!("{own} of rank {rank} begins {gap} {way} {theirs} of rank {other}: {what}"));
+    }
+}
+
+/// From so many times the length on, a step is not as long as that of another rank by what it does: units of time are a thousand apart.
+const OTHER_UNIT: f64 = 500.0;
+
+/// Says where the step of a rank is so much longer or shorter than the median of all that its times were written in another unit.
+fn note_units(found: &mut Diagnostics, parts: &[RankPart]) {
+    let length = |part: &RankPart| part.iteration_end.since(part.iteration_start);
+    let lengths = parts.iter().map(|part| (length(part).0 as f64, f64::from(part.count())));
+    let Some(usual) = stats::weighted_quantile(lengths.filter(|&(length, _)| length > 0.0).collect(), 0.5) else {
+        return;
+    };
+    for part in parts.iter().filter(|part| length(part) > DurNs::ZERO) {
+        let (rank, own, name) = (part.rank.0, length(part), &part.iteration);
+        let ratio = own.0 as f64 / usual;
+        if (1.0 / OTHER_UNIT..OTHER_UNIT).contains(&ratio) {
+            continue;
+        }
+        let usual = DurNs(usual as i64);
+        let apart = format!("{name} of rank {rank} lasts {own}, that of the median rank {usual}");
+        let text = format!("{apart}: its times look as if written in another unit, and are taken as they are");
+        found.warn("different-units", text);
     }
 }
 

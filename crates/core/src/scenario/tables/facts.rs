@@ -137,13 +137,16 @@ impl CollectiveFact {
         self.bytes.or_else(|| self.mib.map(|mib| (mib * 1_048_576.0).round() as u64)).map(Bytes)
     }
 
-    /// Why it cannot be used.
+    /// Why it cannot be used: beyond these sizes a message is larger than any memory.
     fn fault(&self) -> Option<&'static str> {
-        let is_size = |mib: f64| mib > 0.0 && mib < 1e9;
+        let is_message = |bytes: Bytes| (1..=1 << 40).contains(&bytes.0);
         match self {
             Self { bytes: None, mib: None, ranks: None, .. } => Some("needs `bytes`, `mib` or `ranks`"),
-            Self { bytes: Some(0), .. } => Some("bytes must be above 0"),
-            Self { mib: Some(mib), .. } if !is_size(*mib) => Some("mib must be above 0"),
+            Self { bytes: Some(_), mib: Some(_), .. } => Some("takes `bytes` or `mib`, not both"),
+            Self { bytes: Some(bytes), .. } if !is_message(Bytes(*bytes)) => Some("bytes must be from 1 to 2^40"),
+            Self { mib: Some(_), .. } if !self.message().is_some_and(is_message) => {
+                Some("mib must be from 1 byte to 2^20")
+            }
             Self { ranks: Some(0 | 1), .. } => Some("ranks must be 2 or more"),
             Self { place: Some(0), .. } => Some("places count from 1"),
             _ => None,
@@ -406,5 +409,19 @@ mod tests {
         assert!(error("[[table]]\nrank = 0\nrow = 3").contains("unknown field `row`"));
         assert_eq!(error("[[collective]]\nkind = \"all-reduce\""), "collective 1: needs `bytes`, `mib` or `ranks`");
         assert_eq!(error("[[collective]]\nranks = 1"), "collective 1: ranks must be 2 or more");
+    }
+
+    #[test]
+    fn messages_are_told_once_and_fit_a_memory() {
+        let read =
+            |text: &str| TableFacts::from_toml(&format!("[[collective]]\n{text}")).map_err(|error| error.to_string());
+        let bytes = Err("collective 1: bytes must be from 1 to 2^40".to_owned());
+        assert_eq!(read("bytes = 9223372036854775807"), bytes);
+        assert_eq!(read("bytes = 0"), bytes);
+        for size in ["8e12", "1e-9", "nan", "inf", "-1"] {
+            assert_eq!(read(&format!("mib = {size}")), Err("collective 1: mib must be from 1 byte to 2^20".to_owned()));
+        }
+        assert_eq!(read("bytes = 1\nmib = 1"), Err("collective 1: takes `bytes` or `mib`, not both".to_owned()));
+        assert!(read("bytes = 1099511627776").is_ok() && read("mib = 1048576").is_ok() && read("mib = 1e-6").is_ok());
     }
 }

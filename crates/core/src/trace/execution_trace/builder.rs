@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::layout::ROOT;
@@ -143,6 +144,13 @@ impl Builder {
         if !(has_sizes && has_output_sizes) {
             self.warn("damaged-sizes", &raw, "has sizes that are no whole numbers: they are left out");
         }
+        if let Some((sizes, elements)) = self.contradiction(&inputs).or_else(|| self.contradiction(&outputs)) {
+            let what = format!(
+                "has a tensor of {elements} elements whose sizes make {sizes}: its work follows from the sizes, \
+                 what memory and collectives hold from the elements"
+            );
+            self.warn("contradicting-sizes", &raw, &what);
+        }
         self.node_ids.insert(raw.id);
         let names = &mut self.trace.names;
         let node = EtNode {
@@ -182,6 +190,31 @@ impl Builder {
         let place = Some(format!("node {}", raw.id));
         let text = || format!("{} {what}", printable(&raw.name));
         self.trace.diagnostics.add(Severity::Warning, code, "", place, text);
+    }
+
+    /// The first tensor of an argument list whose sizes make another number of elements than was recorded of it: both numbers. One
+    /// without storage of its own (undefined, sparse) has no elements recorded.
+    fn contradiction(&self, run: &EtArguments) -> Option<(u64, u64)> {
+        let shapes: Vec<Value> = serde_json::from_str(self.trace.names.get(run.shapes)).ok()?;
+        let compare = |value: &EtValue, shape: &Value| {
+            let EtValue::Tensor(index) = value else { return None };
+            let elements = self.trace.tensor(*index).filter(|tensor| tensor.element_size > 0)?.elements;
+            let dims: Option<Vec<u64>> = shape.as_array()?.iter().map(Value::as_u64).collect();
+            let sizes = dims?.into_iter().fold(1, u64::saturating_mul);
+            (sizes != elements).then_some((sizes, elements))
+        };
+        let mut values = self.trace.values_of(run);
+        for shape in &shapes {
+            let (value, rest) = values.split_first()?;
+            let members = if let EtValue::List(count) = value { *count as usize } else { 0 };
+            let (list, rest) = rest.split_at_checked(members)?;
+            values = rest;
+            let of_list = || list.iter().zip(shape.as_array()?).find_map(|(value, shape)| compare(value, shape));
+            if let Some(found) = compare(value, shape).or_else(of_list) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// Elements of all tensors of an argument list.

@@ -272,8 +272,8 @@ impl<'a> Timeline<'a> {
                 Box::new(Message {
                     collective: Some(self.graph.names.get(one.kind).to_owned()),
                     group: Some(self.graph.names.get(one.group).to_owned()),
-                    group_size: Some(self.ranks_of(shown).unwrap_or(one.group_size)).filter(|_| one.group_size > 0),
-                    in_elements: Some(self.message(shown, one)),
+                    group_size: Some(ranks_of(shown).unwrap_or(one.group_size)).filter(|_| one.group_size > 0),
+                    in_elements: Some(message(shown, one)),
                     element: Some("Byte"),
                     sequence_in_group: shown.in_collective.map(|member| member.position),
                 })
@@ -307,22 +307,9 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// The bytes of a collective's message after all edits, as recorded where its work is not known.
-    fn message(&self, shown: &Shown<'_>, recorded: &Collective) -> u64 {
-        if self.ranks_of(shown).is_some() { shown.bytes } else { recorded.bytes.0 }
-    }
-
-    /// How many ranks take part in a collective after all edits; `None` where its work is not known.
-    fn ranks_of(&self, shown: &Shown<'_>) -> Option<u32> {
-        match shown.work?.shape {
-            Shape::Collective { ranks, .. } => Some(ranks),
-            _ => None,
-        }
-    }
-
     /// A collective of a host backend: an annotation on the backend's own thread, with its message as the profiler has it.
     fn host_collective(&self, shown: &Shown<'a>, lane: &Lane, (start, end): (TimeNs, TimeNs)) -> Event<'a> {
-        let bytes = self.collective_of(shown).map(|one| self.message(shown, one)).filter(|&bytes| bytes > 0);
+        let bytes = self.collective_of(shown).map(|one| message(shown, one)).filter(|&bytes| bytes > 0);
         let args = Args {
             arguments: bytes.map(|bytes| {
                 let (input_dims, input_type) = (vec![event::Dims::One(vec![bytes])], vec!["signed char"]);
@@ -380,6 +367,19 @@ fn step_number(part: &RankPart) -> u64 {
 /// The name of the chosen step in the file, one however many recorded steps it consists of; empty where the rank has no steps.
 fn step_name(part: &RankPart) -> String {
     if part.iteration.is_empty() { String::new() } else { format!("ProfilerStep#{}", step_number(part)) }
+}
+
+/// The bytes of a collective's message after all edits, as recorded where its work is not known.
+fn message(shown: &Shown<'_>, recorded: &Collective) -> u64 {
+    if ranks_of(shown).is_some() { shown.bytes } else { recorded.bytes.0 }
+}
+
+/// How many ranks take part in a collective after all edits; `None` where its work is not known.
+fn ranks_of(shown: &Shown<'_>) -> Option<u32> {
+    match shown.work?.shape {
+        Shape::Collective { ranks, .. } => Some(ranks),
+        _ => None,
+    }
 }
 
 fn is_thread(lane: Option<Lane>) -> bool {

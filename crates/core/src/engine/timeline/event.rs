@@ -182,7 +182,7 @@ pub struct Memory {
     #[serde(rename = "Addr", skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
     #[serde(rename = "Bytes", skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<i64>,
+    pub bytes: Option<i64>,
     #[serde(rename = "Device Type", skip_serializing_if = "Option::is_none")]
     pub device_type: Option<u32>,
     #[serde(rename = "Device Id", skip_serializing_if = "Option::is_none")]

@@ -47,7 +47,7 @@ impl<'a> Timeline<'a> {
             total = if comes { total.saturating_add(buffer.bytes.0) } else { total.saturating_sub(buffer.bytes.0) };
             let memory = Some(Box::new(Memory {
                 address: Some((index as u64 + 1) * GRAIN),
-                memory_bytes: Some(if comes { bytes } else { -bytes }),
+                bytes: Some(if comes { bytes } else { -bytes }),
                 device_type: Some(u32::from(device.is_some())),
                 device_id: Some(device.unwrap_or(-1)),
                 total_allocated: Some(total),

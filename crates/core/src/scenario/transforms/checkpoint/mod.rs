@@ -123,7 +123,9 @@ impl Transform for Checkpoint {
             let more = Percent(HOOKED - 1.0);
             report.say(Effect::assumption(format!("the host takes {more:.0} longer for what runs again, both times")));
         }
-        one_off.into_iter().for_each(|effect| report.say(effect));
+        if let Some(one_off) = one_off {
+            report.say(one_off);
+        }
         if left > 0 {
             let what = count(left, "task");
             report.say(Effect::note(format!(

@@ -23,7 +23,7 @@ struct Answer<'a> {
     rows: &'a [DomainReport],
     unused: &'a [String],
     families: &'a [FamilyUse],
-    doubts: &'a [String],
+    warnings: &'a [String],
 }
 
 /// Runs the command.
@@ -68,10 +68,10 @@ pub fn run(args: &CalibrateArgs) -> Result<()> {
         rows: &found.report,
         unused: &found.unused,
         families: &found.families,
-        doubts: &found.doubts,
+        warnings: &found.warnings,
     };
-    for doubt in &found.doubts {
-        let _ = writeln!(stderr(), "retime: doubtful-times: {}", printable(doubt));
+    for warning in &found.warnings {
+        let _ = writeln!(stderr(), "retime: unlikely-times: {}", printable(warning));
     }
     output::write(&args.output, &answer, |out| describe(&found, &answer, out), || table(&found.report))?;
     Ok(())

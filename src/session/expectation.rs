@@ -231,7 +231,7 @@ mod tests {
         let got = |text: &str, figure: f64| Expectation::parse(text).unwrap().judge(Some(figure)).got;
         assert_eq!(got("iteration = 40ms", 40_000_001.0), "iteration 40000001 ns");
         assert_eq!(got("iteration < 40ms", 40_000_000.0), "iteration 40000000 ns");
-        assert_eq!(got("iteration < 40ms", 51e6), "iteration 51.0 ms");
+        assert_eq!(got("iteration < 40ms", 51e6), "iteration 51.00 ms");
         assert_eq!(got("memory = 1GiB", 1_073_741_825.0), "memory 1073741825 B");
     }
 

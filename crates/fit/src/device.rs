@@ -97,7 +97,7 @@ pub struct DeviceCalibration {
     /// What was read but not used, with the reason.
     pub unused: Vec<String>,
     /// What speaks against the measurements, although they are used.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl DeviceCalibration {
@@ -145,11 +145,11 @@ pub fn calibrate_device(
         families: tables.families.clone(),
         report: Vec::new(),
         unused: tables.unused.clone(),
-        doubts: Vec::new(),
+        warnings: Vec::new(),
     };
-    let RowsOfDevice { rows, left, doubt } = tables.rows_of(&recorded, &device)?;
+    let RowsOfDevice { rows, left, warning } = tables.rows_of(&recorded, &device)?;
     found.unused.extend(left);
-    found.doubts.extend(doubt);
+    found.warnings.extend(warning);
     if target.model == Model::Parameterised {
         return found.keep_products(&rows).map_err(whole);
     }
@@ -403,10 +403,10 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_is_a_thousand_off_is_doubted_and_hours_are_none() {
-        let doubts = |scale: f64| calibrated(table(12, scale), true).unwrap().doubts;
-        assert!(doubts(1.0).is_empty() && doubts(20.0).is_empty());
-        let said = doubts(1e3).join("");
+    fn a_unit_that_is_a_thousand_off_is_told_and_hours_are_none() {
+        let warnings = |scale: f64| calibrated(table(12, scale), true).unwrap().warnings;
+        assert!(warnings(1.0).is_empty() && warnings(20.0).is_empty());
+        let said = warnings(1e3).join("");
         assert!(
             said.contains("times as long as A100-80 needs") || said.contains("times as long as Card needs"),
             "{said}"

@@ -98,13 +98,13 @@ impl Tables {
         let left = (rounding > 0)
             .then(|| format!("{rounding} {of} in 8 bits: most of their time is the rounding of a factor"));
         let median = stats::median(&mut slower).filter(|&times| times > SLOW);
-        let doubt = median.map(|times| {
+        let warning = median.map(|times| {
             format!(
                 "half of the times are {times:.0} times as long as {} needs, or longer: is the unit right?",
                 device.id
             )
         });
-        Ok(RowsOfDevice { rows, left, doubt })
+        Ok(RowsOfDevice { rows, left, warning })
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) struct RowsOfDevice {
     /// What is said of those that are not used.
     pub(super) left: Option<String>,
     /// What speaks against their times as a whole.
-    pub(super) doubt: Option<String>,
+    pub(super) warning: Option<String>,
 }
 
 /// How many times slower than the roofline the median measurement may be before its unit is asked for: units are a thousand apart.

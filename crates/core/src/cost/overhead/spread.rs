@@ -23,16 +23,16 @@ impl Spread {
         let all: f64 = weighted.iter().map(|&(_, weight)| weight).sum();
         let count = (all.round() as usize).clamp(usize::from(!weighted.is_empty()), MOST);
         let each = all / count.max(1) as f64;
-        let (mut bins, mut at, mut room) = (vec![(0.0, 0.0); count], 0, each);
-        for (us, mut weight) in weighted {
-            while let Some((sum, weights)) = bins.get_mut(at) {
-                let taken = if at + 1 == count { weight } else { weight.min(room) };
-                (*sum, *weights) = (*sum + us * taken, *weights + taken);
-                (weight, room) = (weight - taken, room - taken);
-                if weight <= 0.0 {
-                    break;
+        let (mut bins, mut reached) = (vec![(0.0, 0.0); count], 0.0);
+        for (us, weight) in weighted {
+            let parts = (weight / each).ceil().max(1.0);
+            let part = weight / parts;
+            for _ in 0..parts as usize {
+                let at = (((reached + part / 2.0) / all * count as f64) as usize).min(count.saturating_sub(1));
+                reached += part;
+                if let Some((sum, weights)) = bins.get_mut(at) {
+                    (*sum, *weights) = (*sum + us * part, *weights + part);
                 }
-                (at, room) = (at + 1, each);
             }
         }
         let mean = |(sum, weight): (f64, f64)| (weight > 0.0).then(|| sum / weight);

@@ -572,8 +572,11 @@ fn at_least(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate
     if least <= estimate.duration {
         return estimate;
     }
-    Estimate { duration: least, model: "accesses", error: estimate.error.max(ACCESS_ERROR), extrapolated: true }
+    Estimate { duration: least, model: ACCESSES, error: estimate.error.max(ACCESS_ERROR), extrapolated: true }
 }
+
+/// The model of times by accesses.
+pub(super) const ACCESSES: &str = "accesses";
 
 /// Stated error of times by accesses: an estimate, wider than the 0.2 seen on traced kernels, since no table measures such
 /// kernels.

@@ -73,8 +73,8 @@ impl Fits {
         }
     }
 
-    /// Lets no product of sizes below those of the device's tables take longer than with the least of theirs, which fills the rest of each
-    /// sum with zeros: the same kernel runs.
+    /// Lets no product of shorter sums than those of the device's tables take longer than with the shortest of theirs, which fills the rest
+    /// of each sum with zeros: the same kernel runs.
     fn no_slower_than_more_sums(
         &self,
         domain: Domain,

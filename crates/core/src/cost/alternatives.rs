@@ -6,7 +6,7 @@ use crate::device::{DeviceProfile, Precision};
 use crate::units::Bytes;
 
 use super::domain::Domain;
-use super::fits::{Choice, Fits};
+use super::fits::{ACCESSES, Choice, Fits};
 use super::operators::{with_images, with_one_query};
 use super::prediction::Estimate;
 use super::work::{Shape, Work};
@@ -73,8 +73,8 @@ impl Fits {
         }
     }
 
-    /// Lets no product of sizes below those of the device's tables take longer than with the least of theirs, which fills the rest of each
-    /// sum with zeros: the same kernel runs.
+    /// Lets no product of shorter sums than those of the device's tables take longer than with the shortest of theirs, which fills the rest
+    /// of each sum with zeros: the same kernel runs.
     fn no_slower_than_more_sums(
         &self,
         domain: Domain,
@@ -129,7 +129,7 @@ impl Fits {
     ///
     /// # Arguments
     /// `is_measured`: whether such products were measured on the device, which may contradict the order by as much as both may err; but
-    /// not those of which tables say nothing.
+    /// no table has those that fetch elements one by one.
     fn no_slower_than_wider(
         &self,
         estimate: Estimate,
@@ -144,7 +144,7 @@ impl Fits {
             return if other.duration < estimate.duration { other } else { estimate };
         }
         let error = estimate.error.max(other.error);
-        let slack = if is_measured && !estimate.extrapolated {
+        let slack = if is_measured && estimate.model != ACCESSES {
             1.0 + f64::from(estimate.error) + f64::from(other.error)
         } else {
             1.0

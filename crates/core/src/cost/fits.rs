@@ -312,25 +312,28 @@ impl Fit {
 
     /// The product within the sizes measured that is nearest to `work`; anything else as it is.
     fn nearest<'w>(&self, work: &'w Work) -> Cow<'w, Work> {
-        let within = self.resized(work, |size, (least, most)| size.clamp(least.min(most).max(1), most.max(1)));
+        let within = self.resized(work, |_, size, (least, most)| size.clamp(least.min(most).max(1), most.max(1)));
         within.map_or(Cow::Borrowed(work), Cow::Owned)
     }
 
-    /// The product `work` with what lies below the sizes measured raised to the least of them; `None` where nothing does.
+    /// The product `work` with sums as long as the shortest measured, where its own are shorter.
     pub(super) fn raised(&self, work: &Work) -> Option<Work> {
-        self.resized(work, |size, (least, _)| size.max(least))
+        let Shape::Gemm { k: own, .. } = work.shape else { return None };
+        let least = f64::from(self.ranges.last()?.0).exp2().round() as u64;
+        let longer = self.resized(work, |place, size, _| if place == SUMS { size.max(least) } else { size });
+        longer.filter(|_| own < least)
     }
 
-    /// A product with rows, columns and sums of other sizes, given their own and the range measured; `None` where all stay.
-    fn resized(&self, work: &Work, size: impl Fn(u64, (u64, u64)) -> u64) -> Option<Work> {
+    /// A product with rows, columns and sums of other sizes, given which of the three it is, their own and the range measured; `None` where all stay.
+    fn resized(&self, work: &Work, size: impl Fn(usize, u64, (u64, u64)) -> u64) -> Option<Work> {
         let (&Shape::Gemm { batch, m, n, k }, [.., of_m, of_n, of_k]) = (&work.shape, &self.ranges[..]) else {
             return None;
         };
-        let new = |old: u64, &(least, most): &(f32, f32)| {
+        let new = |place: usize, old: u64, &(least, most): &(f32, f32)| {
             let [least, most] = [least, most].map(|log| f64::from(log).exp2().round() as u64);
-            size(old, (least, most))
+            size(place, old, (least, most))
         };
-        let (rows, columns, depth) = (new(m, of_m), new(n, of_n), new(k, of_k));
+        let (rows, columns, depth) = (new(0, m, of_m), new(1, n, of_n), new(SUMS, k, of_k));
         if (rows, columns, depth) == (m, n, k) {
             return None;
         }
@@ -572,8 +575,14 @@ fn at_least(estimate: Estimate, work: &Work, device: &DeviceProfile) -> Estimate
     if least <= estimate.duration {
         return estimate;
     }
-    Estimate { duration: least, model: "accesses", error: estimate.error.max(ACCESS_ERROR), extrapolated: true }
+    Estimate { duration: least, model: ACCESSES, error: estimate.error.max(ACCESS_ERROR), extrapolated: true }
 }
+
+/// Place of the length of sums among rows, columns and sums of a product.
+const SUMS: usize = 2;
+
+/// The model of times by accesses.
+pub(super) const ACCESSES: &str = "accesses";
 
 /// Stated error of times by accesses: an estimate, wider than the 0.2 seen on traced kernels, since no table measures such
 /// kernels.

@@ -161,11 +161,17 @@ fn an_export_says_what_it_does_not_hold() {
     let same = json(&["export", &sample(GPU), "--step", "scale kind=kernel x0.5", "-o", &path("same.json")]);
     assert!(same.get("opened_again").is_none(), "{same}");
     let job = sample("public/dlrm-v100x8");
-    fs::create_dir(path("ranks")).unwrap();
-    let other = json(&["export", &job, "--format", "chrome", "--step", "accumulate 4", "-o", &path("ranks")]);
+    let exported = |step: &str, into: &str| {
+        fs::create_dir(path(into)).unwrap();
+        json(&["export", &job, "--format", "chrome", "--step", step, "-o", &path(into)])
+    };
+    let repeated = exported("accumulate 4", "repeated");
+    assert!(repeated.get("opened_again").is_none(), "{repeated}");
+    let alone = "remove kind=collective";
+    let other = exported(alone, "ranks");
     let again = json(&["simulate", &path("ranks")]);
     let ms = |ns: &Value| ns.as_f64().unwrap() / 1e6;
-    let own = ms(&json(&["simulate", &job, "--step", "accumulate 4"])["steady_ns"]);
+    let own = ms(&json(&["simulate", &job, "--step", alone])["steady_ns"]);
     let same = ms(&again["steady_ns"]);
     assert!((same / own - 1.0).abs() > 0.005, "{own} {same}");
     assert_eq!(other["opened_again"], format!("opened again it has {same:.2} ms for {own:.2} ms"));

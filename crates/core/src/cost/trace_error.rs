@@ -61,7 +61,7 @@ const MEASURED: [TraceError<&str>; 26] = [
     row("optimizer", 0.098, 81, 14),
     row("pooling", 0.186, 22, 6),
     row("reduction", 0.264, 148, 22),
-    row("softmax", 0.31, 15, 8),
+    row("softmax", 0.361, 15, 8),
     row("tf32", 0.245, 120, 4),
     row(ANY, 0.288, 2009, 26),
     amd("attention", 0.347, 7, 6),

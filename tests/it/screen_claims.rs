@@ -11,7 +11,7 @@ use retime_core::scenario::Scenario;
 use retime_core::trace::OpenOptions;
 
 use crate::screen_samples::{open, text};
-use crate::support::{engine, input, shared};
+use crate::support::{engine, input, sample, shared};
 
 fn play(screen: &mut ScriptedScreen, keys: &str) -> String {
     screen.press(keys).unwrap();
@@ -54,6 +54,21 @@ fn kernels_that_are_written_alike_are_one_row() {
     let shown = text(&vgg(&[]));
     let rows: Vec<&str> = shown.lines().filter(|line| line.contains("Conv2d_1 to NHWC")).collect();
     assert_eq!(rows.len(), 1, "{rows:#?}");
+}
+
+/// What runs again does so in every recorded step: the sums are of one, as the iteration is.
+#[test]
+fn kernels_that_edits_add_are_summed_over_one_step() {
+    let path = sample("h200/mlp-b4096-fp32-cuda.kineto.json.gz");
+    let loaded = engine().load(&[path], &OpenOptions::default(), &BuildOptions::default()).unwrap().swap_remove(0);
+    let scenario = Scenario::parse(["checkpoint phase=forward segments=4"]).unwrap();
+    let added = engine().evaluate(&loaded, &scenario, 0).summary.device_time.added_ns;
+    assert_eq!(added.to_string(), "1.05 ms");
+    let style = Style { depth: Depth::True, ..Style::plain() };
+    let size = Size { width: 120, height: 40 };
+    let mut screen = ScriptedScreen::new(engine(), vec![loaded], &scenario, &style, size);
+    screen.settle();
+    line(&text(&screen), &["0 ns", "+1.04 ms", "gemm ×2"]);
 }
 
 #[test]

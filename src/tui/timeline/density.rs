@@ -143,7 +143,7 @@ impl DensityIndex {
         // Device work of the step lies between the end of the step before and its own.
         let end = self.period.start + iteration_figures(loaded, outcome).0;
         let is_chosen = |task: &Task| task.measured_start >= end - graph.measured && task.measured_end() <= end;
-        let kernels = || kernels::sums(graph, (resolved, schedule), &loaded.replay, is_chosen);
+        let kernels = || kernels::sums(graph, (resolved, schedule), loaded, is_chosen);
         let memory = || memory_simulated(resolved, schedule, self.shift);
         let (queues, (memory, kernels)) = rayon::join(|| queues(graph, self), || rayon::join(memory, kernels));
         (queues, memory, kernels)

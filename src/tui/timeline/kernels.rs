@@ -2,12 +2,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::session::Outcome;
+use crate::session::Loaded;
 use crate::tui::canvas::{Canvas, cut};
 use crate::tui::theme::{Paint, Role};
 use retime_core::graph::{ExecutionGraph, LaneKind, NodeId, OperatorId, Task, TaskId};
 use retime_core::intern::NameId;
-use retime_core::scenario::Resolved;
+use retime_core::scenario::{AddedTask, Resolved};
 use retime_core::sim::Schedule;
 use retime_core::units::{DurNs, Percent};
 
@@ -39,19 +39,18 @@ enum Name<'a> {
 /// A kernel's name, its operator and module.
 type Key<'a> = (Name<'a>, (NameId, NameId));
 
-/// Sums over the device work, or without a device the host time of operators, for which `is_chosen`; what changed most first, of what did not the longest.
-///
-/// # Arguments
-/// `replay`: the untouched graph simulated.
+/// Sums over the device work, or without a device the host time of operators, for which `is_chosen`, and what edits added to the step;
+/// what changed most first, of what did not the longest.
 ///
 /// # Complexity
 /// O(device tasks).
 pub fn sums(
     graph: &ExecutionGraph,
     (resolved, schedule): (&Resolved, &Schedule),
-    replay: &Outcome,
+    loaded: &Loaded,
     is_chosen: impl Fn(&Task) -> bool,
 ) -> Vec<KernelSum> {
+    let (replay, of_step) = (&*loaded.replay, loaded.base.iteration_tasks());
     let mut sums: FxHashMap<Key<'_>, KernelSum> = FxHashMap::default();
     let taken = |(resolved, schedule): (&Resolved, &Schedule), task| {
         schedule.end(task).since(schedule.start(&resolved.timed, task))
@@ -90,7 +89,8 @@ pub fn sums(
             None => add((Name::Traced(task.name), of), Item::Task(node), 1, times),
         }
     }
-    for (number, added) in resolved.added.iter().enumerate().filter(|(_, added)| added.kind.is_device()) {
+    let is_added = |added: &AddedTask| added.kind.is_device() && of_step[added.beside.index()];
+    for (number, added) in resolved.added.iter().enumerate().filter(|(_, added)| is_added(added)) {
         let times = (DurNs::ZERO, length(Some(added.task)));
         add((Name::Added(&added.name), layer(added.operator)), Item::Added(number as u32), 1, times);
     }

@@ -225,7 +225,7 @@ fn edits_that_are_tried_where_there_is_no_room_have_their_keys() {
 /// The window holds the step before and after the iteration, which the edit reaches, too.
 #[test]
 fn what_edits_add_counts_in_the_iteration_alone() {
-    let mut screen = open_file(crate::support::sample("h100/mlp-b4096-fp32-cuda.kineto.json.gz"));
+    let mut screen = open_file(sample("h100/mlp-b4096-fp32-cuda.kineto.json.gz"));
     let shown = play(&mut screen, ":insert kernel probe 20us after name=aten::addmm & kind=kernel<enter>4");
     line(&shown, &["probe", "60.00 µs"]);
 }
